@@ -1,0 +1,23 @@
+"""Adaptive sampling for graph convolutional networks (AS-GCN), TF 2 / Keras 3.
+
+A reimplementation of Huang et al., "Adaptive Sampling Towards Fast Graph
+Representation Learning", NeurIPS 2018 (arXiv:1809.05343). Equation numbers in
+the code count the displayed equations of that paper.
+
+Modules, in the direction of the data (each imports only those above it):
+
+    config        frozen `Config`: every setting of a run, with its range
+    graph         `Graph`: immutable container; normalisation, training graph
+    datasets      raw files -> `Graph`
+    sampling      samplers: (parents, generator) -> `LayerSample`
+    pipeline      generator -> `tf.data.Dataset` of sampled blocks
+    variance      variance of the estimate and its analytic gradients
+    layers        Keras layers
+    model         `AdaptiveGCN`, with its own `train_step`
+    propagation   the full architecture, layer by layer
+    training      fit, epoch selection, evaluation, result.json
+    experiments   records -> tables
+    main          command line
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,307 @@
+"""Every setting of a run, with its default, its range and its help text.
+
+`main` turns each field into a command-line flag of the same name; nothing
+else reads flags. No TensorFlow and no absl here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+PAPER_VARIANCE_WEIGHT = 0.5  # lambda of Eq. (10), Sec. 4.2.
+
+
+class ConfigError(ValueError):
+    """A setting is out of range, or two settings contradict each other."""
+
+
+def _option(
+    default: Any,
+    help: str,
+    choices: tuple[str, ...] = (),
+    low: float | None = None,
+    above: float | None = None,
+    high: float | None = None,
+) -> Any:
+    """Declare a field: `low` <= value <= `high`, or `above` < value."""
+    metadata = {
+        "help": help,
+        "choices": choices,
+        "low": low,
+        "above": above,
+        "high": high,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """Settings of one run. Immutable; checked at construction.
+
+    The help text of each field is its documentation.
+
+    Raises:
+        ConfigError: If a value is out of its range, or settings contradict
+            each other. The message names the flag, the value and the range.
+    """
+
+    # What to run.
+    mode: str = _option("train", "what to do", ("train", "evaluate"))
+    output_dir: str = _option(
+        "",
+        "folder of the run: result.json, history.csv, config.json and weights; "
+        "empty: a new folder under runs/",
+    )
+    overwrite: bool = _option(
+        False, "replace the results that output_dir already holds"
+    )
+    seed: int = _option(
+        0, "seed of weights, shuffling and sampling", low=0, high=2**31 - 1
+    )
+    device: str = _option(
+        "auto", "auto (a GPU where there is one), cpu, or gpu:N"
+    )
+
+    # Data.
+    dataset: str = _option(
+        "synthetic",
+        "data set; synthetic is generated and needs no file",
+        ("synthetic", "cora", "citeseer", "pubmed"),
+    )
+    data_dir: str = _option(
+        "",
+        "folder of the raw files; empty: ADAPTIVE_GCN_DATA_DIR, then the "
+        "download cache",
+    )
+    split: str = _option(
+        "fastgcn",
+        "fastgcn: all but validation and test are training nodes; planetoid: "
+        "20 training nodes per class",
+        ("fastgcn", "planetoid"),
+    )
+    features: str = _option(
+        "row",
+        "scaling of the feature rows: raw, row (sum 1), l2 (length 1), or "
+        "standard (columns, by training nodes)",
+        ("raw", "row", "l2", "standard"),
+    )
+    normalization: str = _option(
+        "sym",
+        "sym: D^-1/2 (A+I) D^-1/2, Eq. (1); row: D^-1 (A+I)",
+        ("sym", "row"),
+    )
+    two_hop: bool = _option(
+        False, "replace the normalised adjacency M by M + M^2 (Sec. 6.2)"
+    )
+    identity_weight: float = _option(
+        0.0, "multiple of the identity added after normalisation", low=0
+    )
+
+    # Network.
+    hidden_units: tuple[int, ...] = _option(
+        (16,), "units of each hidden layer, bottom-up, comma-separated", low=1
+    )
+    attention: str = _option(
+        "none",
+        "none; paper: relu(W1 g(v) + W2 g(u)), Eq. (14); plus_one: "
+        "relu(w1 x(v) + w2 x(u)) + 1, the authors' code",
+        ("none", "paper", "plus_one"),
+    )
+    skip: bool = _option(
+        False, "skip connection over the top two layers, Eqs. (11)-(13)"
+    )
+    dropout: float = _option(
+        0.0, "dropout rate on hidden layers in training", low=0, high=0.99
+    )
+
+    # Sampling.
+    method: str = _option(
+        "adapt",
+        "full: every neighbour; iid: FastGCN; node_wise: GraphSAGE; adapt: "
+        "the paper's sampler",
+        ("full", "iid", "node_wise", "adapt"),
+    )
+    samples_per_layer: tuple[int, ...] = _option(
+        (128,),
+        "nodes drawn for each sampled layer, bottom-up, comma-separated; one "
+        "number serves all",
+        low=1,
+    )
+    n_neighbors: int = _option(
+        5, "neighbours per node with --method=node_wise", low=1
+    )
+    replacement: bool = _option(
+        True, "draw with replacement, Eq. (5); false: fixed-size, weight 1/pi"
+    )
+    proposal: str = _option(
+        "sum",
+        "q ~ sum_v p(u|v) g(u), Eq. (9); l2: q ~ sqrt(sum_v a(v,u)^2) g(u), "
+        "which minimises the variance",
+        ("sum", "l2"),
+    )
+    self_dependent: str = _option(
+        "linear",
+        "g: linear is |W_g x| + a floor; relu1 is relu(W_g x) + 1; "
+        "exp(W_g x); softplus(W_g x + 1)",
+        ("linear", "relu1", "exp", "softplus"),
+    )
+    refresh_interval: int = _option(
+        1,
+        "steps between two evaluations of g for all nodes; above 1 g is "
+        "stale, which costs variance, never bias",
+        low=1,
+    )
+    prefetch: int = _option(
+        0,
+        "batches sampled ahead; above 0 a trained g lags by as many steps and "
+        "the run is not reproducible bit by bit",
+        low=0,
+    )
+
+    # Variance reduction.
+    variance_weight: float | None = _option(
+        None,
+        "lambda of Eq. (10); default 0.5 with --method=adapt, else 0; 0 "
+        "freezes W_g",
+        low=0,
+    )
+    variance_gradient: str = _option(
+        "exact",
+        "gradient of the variance for W_g: exact (unbiased), or paper: "
+        "Eq. (17) as printed",
+        ("exact", "paper"),
+    )
+    variance_layers: str = _option(
+        "top", "layers whose variance is reduced", ("top", "all")
+    )
+    network_term: str = _option(
+        "variance",
+        "term that lambda adds to the loss of the network weights: none; the "
+        "variance; mean_logit: the authors' code",
+        ("none", "variance", "mean_logit"),
+    )
+
+    # Training.
+    batch_size: int = _option(256, "training nodes per step", low=1)
+    epochs: int = _option(300, "most epochs to train", low=1)
+    learning_rate: float = _option(
+        1e-3, "learning rate of Adam, network weights", above=0
+    )
+    sampler_learning_rate: float = _option(
+        1e-3, "learning rate of Adam, W_g", above=0
+    )
+    weight_decay: float = _option(
+        4e-4, "L2: half of this times |W|^2 of the bottom layer", low=0
+    )
+    select: str = _option(
+        "val_loss",
+        "what chooses the epoch whose weights are used",
+        ("val_loss", "val_accuracy"),
+    )
+    patience: int = _option(
+        30, "epochs without a better --select before stopping; 0: never", low=0
+    )
+
+    # The built-in graph.
+    synthetic_nodes: int = _option(2708, "nodes of --dataset=synthetic", low=30)
+    synthetic_features: int = _option(1433, "words of its vocabulary", low=10)
+    synthetic_classes: int = _option(7, "its classes", low=2)
+    synthetic_degree: float = _option(3.9, "its mean degree", above=0)
+    synthetic_homophily: float = _option(
+        0.81, "fraction of its edges inside a class", low=0, high=1
+    )
+    synthetic_seed: int = _option(0, "seed of the graph itself", low=0)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check_field(field, getattr(self, field.name))
+        if self.variance_weight is None:
+            adapt = self.method == "adapt"
+            weight = PAPER_VARIANCE_WEIGHT if adapt else 0.0
+            object.__setattr__(self, "variance_weight", weight)
+        _check_together(self)
+
+    @property
+    def n_layers(self) -> int:
+        """Number of graph convolutions."""
+        return len(self.hidden_units) + 1
+
+    @property
+    def samples(self) -> tuple[int, ...]:
+        """Draws per sampled layer, bottom-up, one number per convolution."""
+        if len(self.samples_per_layer) == 1:
+            return self.samples_per_layer * self.n_layers
+        return self.samples_per_layer
+
+    @property
+    def trains_sampler(self) -> bool:
+        """Whether W_g is trained: `adapt` with lambda > 0."""
+        return self.method == "adapt" and bool(self.variance_weight)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The settings as JSON values, by flag name."""
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in dataclasses.asdict(self).items()
+        }
+
+
+def _check_field(field: dataclasses.Field[Any], value: Any) -> None:
+    allowed = field.metadata
+    if allowed["choices"] and value not in allowed["choices"]:
+        raise ConfigError(
+            f"--{field.name}={value}: expected one of "
+            f"{', '.join(allowed['choices'])}"
+        )
+    for number in value if isinstance(value, tuple) else (value,):
+        if number is not None and not _in_range(number, allowed):
+            finite = "" if math.isfinite(number) else "a finite number, "
+            raise ConfigError(
+                f"--{field.name}={number}: expected {finite}"
+                f"{describe_range(allowed)}"
+            )
+
+
+def _in_range(number: Any, allowed: Any) -> bool:
+    low, above, high = (allowed[key] for key in ("low", "above", "high"))
+    if low is above is high is None:
+        return True
+    return (
+        math.isfinite(number)
+        and (low is None or number >= low)
+        and (above is None or number > above)
+        and (high is None or number <= high)
+    )
+
+
+def describe_range(allowed: Any) -> str:
+    """Say a range in words, for messages and help texts."""
+    parts = [
+        f"{word} {allowed[key]}"
+        for key, word in (("low", "at least"), ("above", "above"), ("high", "at most"))
+        if allowed[key] is not None
+    ]
+    return " and ".join(parts)
+
+
+def _check_together(config: Config) -> None:
+    if not config.hidden_units:
+        raise ConfigError("--hidden_units: expected at least one hidden layer")
+    if len(config.samples_per_layer) not in (1, config.n_layers):
+        raise ConfigError(
+            f"--samples_per_layer={','.join(map(str, config.samples_per_layer))}"
+            f": expected one number, or {config.n_layers}, one per layer"
+        )
+    draws_from_q = config.method in ("adapt", "iid")
+    if (
+        config.variance_weight
+        and config.network_term == "variance"
+        and not draws_from_q
+    ):
+        raise ConfigError(
+            f"--network_term=variance needs draws from one q, which "
+            f"--method={config.method} does not make; use "
+            "--network_term=mean_logit or --variance_weight=0"
+        )

@@ -1,0 +1,244 @@
+"""A synthetic citation graph, about as difficult as Cora.
+
+Nothing has to be downloaded for it: it serves tests, demonstrations and
+measurements of speed at any size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from adaptive_gcn.graph import Graph
+
+_DEGREE_EXPONENT = 2.5  # Tail index of the degree propensities.
+_MAX_PROPENSITY = 50.0  # Bounds the degree of a hub, relative to the minimum.
+_ZIPF_EXPONENT = 1.0
+_MAX_ROUNDS = 50
+_VAL_FRACTION = 500 / 2708  # The proportions of the Cora split.
+_TEST_FRACTION = 1000 / 2708
+
+
+@dataclasses.dataclass(frozen=True)
+class SyntheticConfig:
+    """Size and difficulty of a synthetic graph.
+
+    Attributes:
+        n_nodes: Number of nodes; every class needs a training node.
+        n_features: Size of the vocabulary.
+        n_classes: Number of classes.
+        mean_degree: Mean number of neighbours.
+        homophily: Share of the edges that join two nodes of one class, before
+            `label_noise`, which lowers it to about
+            homophily * (1 - label_noise)^2.
+        label_noise: Share of the nodes that get the label of another class
+            after their edges and words are drawn. It bounds the accuracy.
+        word_signal: Probability that a word comes from the topic of the
+            node's class and not from the common background.
+        words_per_node: Mean number of words drawn per node; a repeated word
+            counts once.
+        seed: Seed of everything random.
+
+    Raises:
+        ValueError: If a value is outside its range.
+    """
+
+    n_nodes: int = 2708
+    n_features: int = 1433
+    n_classes: int = 7
+    mean_degree: float = 3.9
+    homophily: float = 0.81
+    label_noise: float = 0.08
+    word_signal: float = 0.28
+    words_per_node: float = 18.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_range("n_classes", self.n_classes, 2, self.n_nodes)
+        _check_range("n_features", self.n_features, 1)
+        _check_range("mean_degree", self.mean_degree, 0, self.n_nodes / 4)
+        _check_range("homophily", self.homophily, 0, 1)
+        _check_range("label_noise", self.label_noise, 0, 1)
+        _check_range("word_signal", self.word_signal, 0, 1)
+        _check_range("words_per_node", self.words_per_node, 0)
+        _check_range("seed", self.seed, 0)
+        _check_range("n_classes", self.n_classes, 2, self.n_train)
+
+    @property
+    def n_val(self) -> int:
+        """Number of validation nodes, in the proportion of the Cora split."""
+        return round(self.n_nodes * _VAL_FRACTION)
+
+    @property
+    def n_test(self) -> int:
+        """Number of test nodes, in the proportion of the Cora split."""
+        return round(self.n_nodes * _TEST_FRACTION)
+
+    @property
+    def n_train(self) -> int:
+        """Number of training nodes, in the proportion of the Cora split."""
+        return self.n_nodes - self.n_val - self.n_test
+
+
+def synthetic_graph(config: SyntheticConfig) -> Graph:
+    """Draw a graph with communities, hubs and a bag of words per node.
+
+    The edges follow a degree-corrected block model: an end is drawn by its
+    propensity, the other end by its propensity among the nodes of the same
+    class (with probability `homophily`) or of the other classes. A word
+    comes from the topic of the class or from the background, both of which
+    are Zipf distributions over their own order of the vocabulary.
+
+    Raises:
+        ValueError: If the edges asked for cannot be placed.
+    """
+    rng = np.random.default_rng(config.seed)
+    classes = _draw_classes(config, rng)
+    pairs = _draw_edges(config, classes, rng)
+    words = _draw_words(config, classes, rng)
+    ids = np.arange(config.n_nodes)
+    n_train_val = config.n_train + config.n_val
+    return Graph.from_edges(
+        np.concatenate([pairs, pairs[:, ::-1]]),
+        words,
+        _with_noise(config, classes, rng),
+        train_nodes=ids[: config.n_train],
+        val_nodes=ids[config.n_train : n_train_val],
+        test_nodes=ids[n_train_val:],
+        n_classes=config.n_classes,
+        name="synthetic",
+    )
+
+
+def _check_range(
+    name: str, value: float, low: float, high: float = float("inf")
+) -> None:
+    if not low <= value <= high:
+        raise ValueError(
+            f"synthetic graph: expected {low:g} <= {name} <= {high:g}. "
+            f"Received: {name}={value!r}"
+        )
+
+
+def _draw_classes(
+    config: SyntheticConfig, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Unequal classes; the first nodes, which train, cover each of them."""
+    weights = np.arange(1, config.n_classes + 1) ** -0.5
+    classes = rng.choice(
+        config.n_classes, config.n_nodes, p=weights / weights.sum()
+    )
+    classes[: config.n_classes] = np.arange(config.n_classes)
+    return classes
+
+
+def _with_noise(
+    config: SyntheticConfig,
+    classes: npt.NDArray[np.int64],
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int64]:
+    noisy = rng.random(config.n_nodes) < config.label_noise
+    noisy[: config.n_classes] = False  # They stand for their class.
+    shift = rng.integers(1, config.n_classes, config.n_nodes)
+    return (classes + noisy * shift) % config.n_classes
+
+
+def _draw_edges(
+    config: SyntheticConfig,
+    classes: npt.NDArray[np.int64],
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int64]:
+    """[n_edges, 2] distinct pairs (smaller id, larger id)."""
+    n_edges = round(config.n_nodes * config.mean_degree / 2)
+    propensity = rng.permutation(_propensities(config.n_nodes))
+    codes = np.empty(0, np.int64)
+    for _ in range(_MAX_ROUNDS):
+        missing = n_edges - len(codes)
+        if missing <= 0:
+            break
+        n_pairs = missing + missing // 8 + 64  # Some repeat, some are loops.
+        ends = _draw_pairs(config, classes, propensity, n_pairs, rng)
+        ends = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1)
+        new = ends[:, 0] * config.n_nodes + ends[:, 1]
+        codes = np.sort(np.concatenate([codes, new]))
+        codes = codes[np.diff(codes, prepend=-1) > 0]
+    if len(codes) < n_edges:
+        raise ValueError(
+            f"synthetic graph: expected {n_edges} edges, but only "
+            f"{len(codes)} distinct ones were found in {_MAX_ROUNDS} rounds; "
+            "lower mean_degree"
+        )
+    codes = rng.permutation(codes)[:n_edges]
+    return np.stack(np.divmod(codes, config.n_nodes), axis=1)
+
+
+def _draw_pairs(
+    config: SyntheticConfig,
+    classes: npt.NDArray[np.int64],
+    propensity: npt.NDArray[np.float64],
+    n_pairs: int,
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int64]:
+    """[n_pairs, 2] node pairs; may repeat, may join a node to itself."""
+    # With the nodes ordered by class, a class is one stretch of the
+    # cumulated propensities and a draw inside or outside it is one uniform.
+    order = np.argsort(classes, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(propensity[order])])
+    bounds = np.searchsorted(classes[order], np.arange(config.n_classes + 1))
+    start, stop = total[bounds[:-1]], total[bounds[1:]]
+
+    first = _nodes_at(rng.random(n_pairs) * total[-1], total)
+    class_ = classes[order][first]
+    size = stop[class_] - start[class_]
+    inside = rng.random(n_pairs) < config.homophily
+    uniform = rng.random(n_pairs)
+    position = np.where(
+        inside,
+        start[class_] + uniform * size,
+        (stop[class_] + uniform * (total[-1] - size)) % total[-1],
+    )
+    return order[np.stack([first, _nodes_at(position, total)], axis=1)]
+
+
+def _propensities(n_nodes: int) -> npt.NDArray[np.float64]:
+    """Pareto quantiles: the same hubs and tail for every seed."""
+    quantiles = (np.arange(n_nodes) + 0.5) / n_nodes
+    return np.minimum(quantiles ** (-1 / _DEGREE_EXPONENT), _MAX_PROPENSITY)
+
+
+def _nodes_at(
+    position: npt.NDArray[np.float64], total: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    index = np.searchsorted(total, position, side="right") - 1
+    return np.minimum(index, len(total) - 2)
+
+
+def _draw_words(
+    config: SyntheticConfig,
+    classes: npt.NDArray[np.int64],
+    rng: np.random.Generator,
+) -> sparse.csr_array:
+    """[n_nodes, n_features] zeros and ones."""
+    counts = rng.poisson(config.words_per_node, config.n_nodes)
+    rows = np.repeat(np.arange(config.n_nodes), counts)
+    # One order of the vocabulary per class, and one for the background.
+    orders = np.stack(
+        [
+            rng.permutation(config.n_features)
+            for _ in range(config.n_classes + 1)
+        ]
+    )
+    from_topic = rng.random(len(rows)) < config.word_signal
+    topic = np.where(from_topic, classes[rows], config.n_classes)
+    ranks = np.arange(1, config.n_features + 1)
+    total = np.cumsum(np.concatenate([[0.0], ranks**-_ZIPF_EXPONENT]))
+    words = orders[topic, _nodes_at(rng.random(len(rows)) * total[-1], total)]
+    shape = (config.n_nodes, config.n_features)
+    features = sparse.csr_array(
+        (np.ones(len(rows), np.float32), (rows, words)), shape
+    )
+    features.data[:] = 1  # A repeated word counts once.
+    return features
