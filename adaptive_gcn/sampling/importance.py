@@ -1,0 +1,47 @@
+"""The self-dependent function g on the host, for all nodes at once.
+
+The same four forms as `layers.SelfDependentFunction`, which documents them;
+a test holds the two together. The sampler needs g of every candidate, which
+is cheaper to take from one product over all nodes than node by node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LINEAR_FLOOR = 1e-3
+EXP_LIMIT = 20.0
+
+
+def self_importance(
+    features: Any, w_g: npt.NDArray[np.floating[Any]], form: str
+) -> npt.NDArray[np.float64]:
+    """g(x(u)) of all nodes, Eq. (8).
+
+    Args:
+        features: [n_nodes, n_features], dense or CSR.
+        w_g: [n_features], W_g.
+        form: `linear`, `relu1`, `exp` or `softplus`.
+
+    Returns:
+        [n_nodes] float64, > 0.
+
+    Raises:
+        ValueError: If `form` is unknown.
+    """
+    response = np.asarray(features @ w_g, np.float64)
+    if form == "linear":
+        return np.abs(response) + LINEAR_FLOOR
+    if form == "relu1":
+        return np.maximum(response, 0.0) + 1.0
+    if form == "exp":
+        return np.exp(np.clip(response, -EXP_LIMIT, EXP_LIMIT))
+    if form == "softplus":
+        return np.logaddexp(0.0, response + 1.0)
+    raise ValueError(
+        "`form` must be linear, relu1, exp or softplus. "
+        f"Received: form={form!r}"
+    )
