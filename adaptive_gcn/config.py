@@ -212,6 +212,15 @@ class Config:
     synthetic_homophily: float = _option(
         0.81, "fraction of its edges inside a class", low=0, high=1
     )
+    synthetic_label_noise: float = _option(
+        0.08, "fraction of its nodes with a wrong label", low=0, high=1
+    )
+    synthetic_word_signal: float = _option(
+        0.28,
+        "probability that a word tells of the class; lower is harder",
+        low=0,
+        high=1,
+    )
     synthetic_seed: int = _option(0, "seed of the graph itself", low=0)
 
     def __post_init__(self) -> None:
@@ -280,7 +289,11 @@ def describe_range(allowed: Any) -> str:
     """Say a range in words, for messages and help texts."""
     parts = [
         f"{word} {allowed[key]}"
-        for key, word in (("low", "at least"), ("above", "above"), ("high", "at most"))
+        for key, word in (
+            ("low", "at least"),
+            ("above", "above"),
+            ("high", "at most"),
+        )
         if allowed[key] is not None
     ]
     return " and ".join(parts)
@@ -290,9 +303,10 @@ def _check_together(config: Config) -> None:
     if not config.hidden_units:
         raise ConfigError("--hidden_units: expected at least one hidden layer")
     if len(config.samples_per_layer) not in (1, config.n_layers):
+        given = ",".join(map(str, config.samples_per_layer))
         raise ConfigError(
-            f"--samples_per_layer={','.join(map(str, config.samples_per_layer))}"
-            f": expected one number, or {config.n_layers}, one per layer"
+            f"--samples_per_layer={given}: expected one number, or "
+            f"{config.n_layers}, one per layer"
         )
     draws_from_q = config.method in ("adapt", "iid")
     if (

@@ -24,7 +24,11 @@ NORMALIZATIONS = ("sym", "row")
 FEATURE_SCALINGS = ("raw", "row", "l2", "standard")
 
 
-class GraphError(ValueError):
+class DataError(ValueError):
+    """Files or settings that no graph can be made of."""
+
+
+class GraphError(DataError):
     """The input does not describe a graph that can be trained on."""
 
 
@@ -263,8 +267,9 @@ def scale_features(
         Scaled features of the same kind (dense or CSR).
 
     Raises:
-        ValueError: If `scaling` is unknown, or "standard" is asked of sparse
-            features, which centring would turn dense.
+        DataError: If "standard" is asked of sparse features, which centring
+            would turn dense.
+        ValueError: If `scaling` is unknown.
     """
     if scaling == "raw":
         return features
@@ -290,7 +295,7 @@ def _standardize(
     features: Features, train_nodes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float32]:
     if sparse.issparse(features):
-        raise ValueError(
+        raise DataError(
             "scaling='standard' centres the columns and would turn sparse "
             f"features of shape {features.shape} dense; use 'row' or 'l2', or "
             "pass dense features"
@@ -299,7 +304,7 @@ def _standardize(
     deviation = train.std(axis=0)
     deviation[deviation == 0] = 1.0
     scaled = (features - train.mean(axis=0)) / deviation
-    return scaled.astype(np.float32)
+    return np.asarray(scaled, np.float32)
 
 
 def _as_features(features: Any) -> Features:
@@ -463,7 +468,9 @@ def _check_split(graph: Graph) -> None:
                 f"{name} split: {unknown.size} nodes have no label, the first "
                 f"is node {unknown[0]}; take them out of the split"
             )
-    ids, uses = np.unique(np.concatenate(list(parts.values())), return_counts=True)
+    ids, uses = np.unique(
+        np.concatenate(list(parts.values())), return_counts=True
+    )
     if np.any(uses > 1):
         raise GraphError(
             f"split: node {ids[uses > 1][0]} is in more than one place; "
@@ -472,7 +479,12 @@ def _check_split(graph: Graph) -> None:
 
 
 def _arrays(graph: Graph) -> list[npt.NDArray[Any]]:
-    arrays = [graph.labels, graph.train_nodes, graph.val_nodes, graph.test_nodes]
+    arrays = [
+        graph.labels,
+        graph.train_nodes,
+        graph.val_nodes,
+        graph.test_nodes,
+    ]
     for matrix in (graph.adjacency, graph.features):
         if sparse.issparse(matrix):
             arrays += [matrix.data, matrix.indices, matrix.indptr]

@@ -371,5 +371,5 @@ def test_load_warns_of_a_class_without_training_example(
     datasets.load("cora")
     warnings = [r for r in caplog.records if r.levelno == logging.WARNING]
     assert [r.getMessage() for r in warnings] == [
-        "tiny: no training example of class 2; it is never predicted"
+        "tiny: no training example of class 2; it cannot be learnt"
     ]

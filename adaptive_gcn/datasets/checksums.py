@@ -10,6 +10,8 @@ import dataclasses
 import hashlib
 import os
 
+from adaptive_gcn.graph import DataError
+
 PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 
 _CORA = """
@@ -57,7 +59,7 @@ class Fingerprint:
         return cls(len(content), hashlib.sha256(content).hexdigest())
 
 
-class ChecksumError(ValueError):
+class ChecksumError(DataError):
     """A file is not the one that was published."""
 
 

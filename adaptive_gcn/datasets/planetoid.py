@@ -222,7 +222,7 @@ def _check_equal(raw: _Raw, first: str, second: str, axis: int) -> None:
 
 def _head_split(n_train: int, n_val: int, n_head: int) -> tuple[_Ids, _Ids]:
     if not 0 < n_train <= n_head - n_val:
-        raise ValueError(
+        raise GraphError(
             f"expected training nodes and {n_val} validation nodes among the "
             f"{n_head} rows of ally. Received: {n_train} training nodes; "
             "lower n_val"

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from adaptive_gcn.graph import DataError
+
 _PERMITTED = {
     "collections defaultdict": "defaultdict",
     "__builtin__ list": "list",
@@ -48,11 +50,11 @@ _IGNORED = frozenset(["PROTO", "FRAME", "STOP"])
 _DTYPE = re.compile(r"[biuf][1248]")
 
 
-class UnsafePickleError(ValueError):
+class UnsafePickleError(DataError):
     """A pickle asks for something that data does not need."""
 
 
-class MalformedPickleError(ValueError):
+class MalformedPickleError(DataError):
     """A pickle is cut off, corrupt or inconsistent in itself."""
 
 

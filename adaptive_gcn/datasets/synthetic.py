@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from adaptive_gcn.graph import Graph
+from adaptive_gcn.graph import DataError, Graph
 
 _DEGREE_EXPONENT = 2.5  # Tail index of the degree propensities.
 _MAX_PROPENSITY = 50.0  # Bounds the degree of a hub, relative to the minimum.
@@ -43,7 +43,7 @@ class SyntheticConfig:
         seed: Seed of everything random.
 
     Raises:
-        ValueError: If a value is outside its range.
+        DataError: If a value is outside its range.
     """
 
     n_nodes: int = 2708
@@ -93,7 +93,7 @@ def synthetic_graph(config: SyntheticConfig) -> Graph:
     are Zipf distributions over their own order of the vocabulary.
 
     Raises:
-        ValueError: If the edges asked for cannot be placed.
+        DataError: If the edges asked for cannot be placed.
     """
     rng = np.random.default_rng(config.seed)
     classes = _draw_classes(config, rng)
@@ -117,7 +117,7 @@ def _check_range(
     name: str, value: float, low: float, high: float = float("inf")
 ) -> None:
     if not low <= value <= high:
-        raise ValueError(
+        raise DataError(
             f"synthetic graph: expected {low:g} <= {name} <= {high:g}. "
             f"Received: {name}={value!r}"
         )
@@ -166,7 +166,7 @@ def _draw_edges(
         codes = np.sort(np.concatenate([codes, new]))
         codes = codes[np.diff(codes, prepend=-1) > 0]
     if len(codes) < n_edges:
-        raise ValueError(
+        raise DataError(
             f"synthetic graph: expected {n_edges} edges, but only "
             f"{len(codes)} distinct ones were found in {_MAX_ROUNDS} rounds; "
             "lower mean_degree"

@@ -1,0 +1,91 @@
+"""Keras callbacks of a training run."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+_LOG = logging.getLogger(__name__)
+_REMEDY = (
+    "lower --learning_rate, --variance_weight or --sampler_learning_rate, or "
+    "scale the features"
+)
+
+
+class TrainingDivergedError(RuntimeError):
+    """The loss became infinite or not a number."""
+
+
+class EpochTimer(keras.callbacks.Callback):
+    """Seconds of each epoch's training steps; put first among callbacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self._start = 0.0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._start = time.perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
+        self.seconds.append(time.perf_counter() - self._start)
+        logs["seconds"] = self.seconds[-1]
+
+
+class StopOnNonFinite(keras.callbacks.Callback):
+    """Stops with an error once the loss, or what else is logged, is not finite.
+
+    It looks after every step (or execution of several), before the next
+    batch is drawn with weights that are not numbers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._epoch = 0
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._epoch = epoch + 1
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any]) -> None:
+        for name in ("loss", *logs):
+            value = logs[name]
+            if not math.isfinite(value):
+                step = int(self.model.first_non_finite.result()) or batch + 1
+                raise TrainingDivergedError(
+                    f"training diverged: epoch {self._epoch}, step {step}: the "
+                    f"{name} is {float(value)}; {_REMEDY}"
+                )
+
+
+class FullValidation(keras.callbacks.Callback):
+    """Adds val_loss and val_accuracy of the full architecture to the logs.
+
+    Args:
+        evaluate: Returns (loss, accuracy) of the validation nodes for the
+            model's current weights.
+    """
+
+    def __init__(self, evaluate: Callable[[], tuple[float, float]]):
+        super().__init__()
+        self._evaluate = evaluate
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
+        logs["val_loss"], logs["val_accuracy"] = self._evaluate()
+        if not math.isfinite(logs["val_loss"]):
+            raise TrainingDivergedError(
+                f"training diverged: epoch {epoch + 1}: the validation loss "
+                f"is {logs['val_loss']}; {_REMEDY}"
+            )
+
+
+class EpochLine(keras.callbacks.Callback):
+    """Logs one line per epoch, for output that is not a terminal."""
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
+        values = " ".join(f"{key} {value:.4g}" for key, value in logs.items())
+        _LOG.info("epoch %d/%d: %s", epoch + 1, self.params["epochs"], values)

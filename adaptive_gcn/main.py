@@ -1,0 +1,179 @@
+"""Command line: flags -> `Config` -> one function per --mode.
+
+    python -m adaptive_gcn.main --flagfile=flags/cora.cfg
+
+Every field of `Config` is a flag. Errors that a user can cause end with one
+line and exit status 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from absl import app, flags, logging
+
+from adaptive_gcn import run_folder
+from adaptive_gcn.config import Config, describe_range
+
+# May differ between a run and a later look at it.
+_FREE_IN_EVALUATION = ("mode", "data_dir", "output_dir", "overwrite", "device")
+
+
+def _define_flags() -> None:
+    for field in dataclasses.fields(Config):
+        _define_flag(field)
+
+
+def _define_flag(field: dataclasses.Field[Any]) -> None:
+    name, default, allowed = field.name, field.default, field.metadata
+    limits = describe_range(allowed)
+    text = f"{allowed['help']}{f' ({limits})' if limits else ''}."
+    if allowed["choices"]:
+        flags.DEFINE_enum(
+            name, default, allowed["choices"], text, case_sensitive=False
+        )
+    elif isinstance(default, bool):
+        flags.DEFINE_bool(name, default, text)
+    elif isinstance(default, tuple):
+        flags.DEFINE_list(name, ",".join(map(str, default)), text)
+    elif isinstance(default, int):
+        flags.DEFINE_integer(name, default, text)
+    elif isinstance(default, float) or default is None:
+        flags.DEFINE_float(name, default, text)
+    else:
+        flags.DEFINE_string(name, default, text)
+
+
+_define_flags()
+
+
+def parse_flags(argv: list[str]) -> Config:
+    """Turn the command line into a checked `Config`.
+
+    For `--mode=evaluate` the settings are those of the run in `output_dir`;
+    a flag given that contradicts them is an error.
+
+    Raises:
+        absl.flags.Error: If a flag is unknown, out of range or contradictory,
+            if there are words that are not flags, or if a flag file cannot be
+            read.
+        run_folder.RunFolderError: If the run to evaluate cannot be read.
+    """
+    flag_values = flags.FLAGS
+    try:
+        stray = flag_values(argv)[1:]
+    except flags.CantOpenFlagFileError as error:
+        path = os.path.abspath(error.__context__.filename)
+        raise flags.Error(
+            f"cannot read the flag file {path} (paths of flag files, nested "
+            "ones too, count from the working folder)"
+        ) from error
+    if stray:
+        raise flags.Error(
+            f"expected only --name=value flags. Received: {' '.join(stray)}"
+        )
+    _log_repeated(argv)
+    config = _as_config(flag_values)
+    if config.mode == "evaluate":
+        return _config_of_run(config, flag_values)
+    return config
+
+
+def _as_config(flag_values: flags.FlagValues) -> Config:
+    values = {}
+    for field in dataclasses.fields(Config):
+        value = flag_values[field.name].value
+        if isinstance(field.default, tuple):
+            value = _as_integers(field.name, value)
+        values[field.name] = value
+    try:
+        return Config(**values)
+    except ValueError as error:
+        raise flags.Error(str(error)) from error
+
+
+def _as_integers(name: str, words: list[str]) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in words)
+    except ValueError as error:
+        raise flags.Error(
+            f"--{name}={','.join(words)}: expected integers separated by commas"
+        ) from error
+
+
+def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
+    if not given.output_dir:
+        raise flags.Error("--mode=evaluate needs --output_dir, a run's folder")
+    path = Path(given.output_dir) / run_folder.CONFIG
+    stored = run_folder.read_json(path)
+    values = dataclasses.asdict(given)
+    for name in set(values).difference(_FREE_IN_EVALUATION):
+        value = stored.get(name, values[name])
+        value = tuple(value) if isinstance(value, list) else value
+        if flag_values[name].present and value != values[name]:
+            raise flags.Error(
+                f"--{name}={values[name]} contradicts {path}, which has "
+                f"{value}; leave the flag out"
+            )
+        values[name] = value
+    try:
+        return Config(**values)
+    except (TypeError, ValueError) as error:
+        raise run_folder.RunFolderError(f"{path}: {error}") from error
+
+
+def _log_repeated(argv: list[str]) -> None:
+    """Say which flags were given more than once; absl takes the last one."""
+    words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
+    names = [_flag_name(word) for word in words if word.startswith("-")]
+    for name in sorted({n for n in names if names.count(n) > 1}):
+        if name in flags.FLAGS:
+            value = flags.FLAGS[name].value
+            logging.info("--%s is given more than once: %s counts", name, value)
+
+
+def _flag_name(word: str) -> str:
+    """The flag that a word of the command line sets: --noskip sets skip."""
+    name = word.lstrip("-").partition("=")[0]
+    return name if name in flags.FLAGS else name.removeprefix("no")
+
+
+def main(config: Config) -> None:
+    """Run one mode and print its result."""
+    from adaptive_gcn import training  # TensorFlow: after the flags are good.
+
+    logging.info("settings: %s", json.dumps(config.as_dict()))
+    try:
+        if config.mode == "evaluate":
+            print(json.dumps(training.evaluate(config), indent=1))
+        else:
+            print(training.describe(training.train(config)))
+    except training.USER_ERRORS as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+def run() -> None:
+    """Entry point of the console script."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    logging.set_verbosity(logging.INFO)
+    for field in dataclasses.fields(Config):  # For --help of the script.
+        flag = flags.FLAGS[field.name]
+        flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
+    app.run(main, flags_parser=_parse_or_exit)
+
+
+def _parse_or_exit(argv: list[str]) -> Config:
+    """Absl's hook: what it returns goes to `main`."""
+    try:
+        return parse_flags(argv)
+    except (flags.Error, run_folder.RunFolderError) as error:
+        sys.exit(f"Flags parsing error: {error}")
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,253 @@
+"""Sampled mini-batches as a `tf.data.Dataset`.
+
+A generator shuffles the training nodes, draws the layers below each batch
+and yields COO arrays, packed; `map` makes the SparseTensors of them. One
+dataset runs on over all epochs: an epoch is `n_steps` elements, in which
+every training node comes exactly once, the last batch being shorter where
+the size does not divide.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from scipy import sparse
+
+from adaptive_gcn.graph import Graph
+from adaptive_gcn.sampling import samplers
+from adaptive_gcn.sampling.rows import csr_rows
+
+SPARSE_BELOW = 0.05  # Features of a lower density travel as SparseTensors.
+
+ImportanceFn = Callable[[], npt.NDArray[np.floating[Any]]]
+Ids = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """How to cut, sample and feed the training nodes.
+
+    Attributes:
+        graph: The training graph; all its `train_nodes` are used.
+        sampler: Draws the layers, over the nodes of `graph`.
+        samples_per_layer: Draws per layer, bottom-up.
+        batch_size: Training nodes per step.
+        seed: Seed of shuffling and sampling.
+        feature_levels: Of how many levels, bottom-up, to emit the features:
+            1 for the input of the network, one more than there are layers
+            for all levels with the batch.
+        importance_fn: Returns g(x) of all nodes, [n_nodes] > 0, for the
+            current W_g; called every `refresh_interval` steps if the sampler
+            uses it.
+        refresh_interval: Steps between two calls of `importance_fn`.
+        prefetch: Batches to prepare ahead. 0 draws each batch when it is
+            asked for, so that g has no lag.
+    """
+
+    graph: Graph
+    sampler: samplers.Sampler
+    samples_per_layer: tuple[int, ...]
+    batch_size: int
+    seed: int = 0
+    feature_levels: int = 1
+    importance_fn: ImportanceFn | None = None
+    refresh_interval: int = 1
+    prefetch: int = 0
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of one epoch."""
+        return -(-len(self.graph.train_nodes) // self.batch_size)
+
+    @property
+    def n_layers(self) -> int:
+        """Number of sampled layers."""
+        return len(self.samples_per_layer)
+
+    def dataset(self) -> tf.data.Dataset:
+        """An endless dataset of (inputs, labels), as `model` takes them.
+
+        It draws from one generator, made by this call: iterate it once, and
+        ask for another dataset to start anew.
+        """
+        reader = _row_reader(self.graph.features)
+        generator = self._generate(reader)
+        signature = _packed_signature(reader, self.feature_levels)
+        dtypes = [spec.dtype for spec in signature]
+
+        def fetch(step: tf.Tensor) -> tuple[dict[str, Any], tf.Tensor]:
+            # Half the time of Dataset.from_generator, BUILD_NOTES.md 5.
+            packed = tf.numpy_function(
+                lambda _: next(generator), [step], dtypes
+            )
+            for tensor, spec in zip(packed, signature, strict=True):
+                tensor.set_shape(spec.shape)
+            return self._unpack(*packed)
+
+        dataset = tf.data.Dataset.counter().map(fetch)
+        dataset = dataset.apply(
+            tf.data.experimental.assert_cardinality(
+                tf.data.INFINITE_CARDINALITY
+            )
+        )
+        if self.prefetch:
+            dataset = dataset.prefetch(self.prefetch)
+        options = tf.data.Options()
+        options.autotune.enabled = False
+        options.experimental_optimization.inject_prefetch = False
+        return dataset.with_options(options)
+
+    def _generate(self, reader: RowReader) -> Iterator[tuple[Any, ...]]:
+        shuffle_seed, sample_seed = np.random.SeedSequence(self.seed).spawn(2)
+        shuffle = np.random.default_rng(shuffle_seed)
+        rng = np.random.default_rng(sample_seed)
+        for step, batch in enumerate(self._batches(shuffle)):
+            if self._is_refresh(step):
+                self.sampler.refresh(self.importance_fn())
+            layers = samplers.sample_layers(
+                self.sampler, batch, self.samples_per_layer, rng
+            )
+            nodes = [*(layer.nodes for layer in layers), batch]
+            rows = [
+                reader.read(level) for level in nodes[: self.feature_levels]
+            ]
+            yield _pack(layers, nodes, self.graph.labels[batch], rows)
+
+    def _batches(self, rng: np.random.Generator) -> Iterator[Ids]:
+        while True:
+            order = rng.permutation(self.graph.train_nodes)
+            for start in range(0, len(order), self.batch_size):
+                yield order[start : start + self.batch_size]
+
+    def _is_refresh(self, step: int) -> bool:
+        return (
+            self.importance_fn is not None
+            and self.sampler.uses_importance
+            and step % self.refresh_interval == 0
+        )
+
+    def _unpack(
+        self, integers: tf.Tensor, floats: tf.Tensor, *dense_rows: tf.Tensor
+    ) -> tuple[dict[str, Any], tf.Tensor]:
+        """The inverse of `_pack`, inside the dataset."""
+        n_layers, n_levels = self.n_layers, self.n_layers + 1
+        n_sparse = 0 if dense_rows else self.feature_levels
+        n_sizes = n_levels + n_layers + n_sparse
+        sizes = tf.unstack(integers[:n_sizes], n_sizes)
+        n_nodes, n_entries = sizes[:n_levels], sizes[n_levels:]
+        pieces = tf.split(
+            integers[n_sizes:],
+            [*n_nodes, *(2 * n for n in n_entries), n_nodes[-1]],
+        )
+        values = tf.split(floats, [*n_entries, *n_nodes[:-1], *n_nodes[:-1]])
+        n_columns = [*n_nodes[:-1], *[self.graph.n_features] * n_sparse]
+        matrices = [
+            tf.SparseTensor(tf.reshape(indices, (-1, 2)), entries, shape)
+            for indices, entries, shape in zip(
+                pieces[n_levels:-1],
+                values,
+                zip([*n_nodes[1:], *n_nodes], n_columns, strict=False),
+                strict=False,
+            )
+        ]
+        inputs = {
+            "features": dense_rows or tuple(matrices[n_layers:]),
+            "adjacency": tuple(matrices[:n_layers]),
+            "sample_prob": tuple(values[-2 * n_layers : -n_layers]),
+            "counts": tuple(values[-n_layers:]),
+            "nodes": tuple(pieces[:n_levels]),
+        }
+        return inputs, pieces[-1]
+
+
+class RowReader(Protocol):
+    """Reads feature rows as the network wants them."""
+
+    is_sparse: bool
+    n_features: int
+
+    def read(self, nodes: Ids) -> Any:
+        """Rows of `nodes`: dense [n, n_features], or (indices, values)."""
+
+
+class DenseRows:
+    """Rows of a dense matrix, which may be a memory map."""
+
+    is_sparse = False
+
+    def __init__(self, features: npt.NDArray[np.float32]):
+        self._features = features
+        self.n_features = features.shape[1]
+
+    def read(self, nodes: Ids) -> npt.NDArray[np.float32]:
+        return self._features.take(nodes, axis=0)
+
+
+class SparseRows:
+    """Rows of a CSR matrix as coordinates [nnz, 2] and values [nnz]."""
+
+    is_sparse = True
+
+    def __init__(self, features: sparse.csr_array):
+        self._features = features
+        self.n_features = features.shape[1]
+
+    def read(self, nodes: Ids) -> tuple[Ids, npt.NDArray[np.float32]]:
+        matrix = self._features
+        return csr_rows(matrix.indptr, matrix.indices, matrix.data, nodes)
+
+
+def _row_reader(features: Any) -> RowReader:
+    if not sparse.issparse(features):
+        return DenseRows(features)
+    n_cells = features.shape[0] * features.shape[1]
+    if features.nnz < SPARSE_BELOW * n_cells:
+        return SparseRows(features)
+    return DenseRows(features.toarray())
+
+
+def _packed_signature(reader: RowReader, levels: int) -> tuple[Any, ...]:
+    packed = (
+        tf.TensorSpec((None,), tf.int64),
+        tf.TensorSpec((None,), tf.float32),
+    )
+    if reader.is_sparse:
+        return packed
+    rows = tf.TensorSpec((None, reader.n_features), tf.float32)
+    return (*packed, *[rows] * levels)
+
+
+def _pack(
+    layers: Sequence[samplers.LayerSample],
+    nodes: Sequence[Ids],
+    labels: Ids,
+    rows: Sequence[Any],
+) -> tuple[Any, ...]:
+    """One element in few arrays: each array costs tf.data about 0.1 ms.
+
+    Integers: sizes (nodes of each level, entries of each matrix), node ids,
+    coordinates of each matrix, labels. Floats: values of each matrix, q,
+    counts. The matrices are the adjacency of each layer, then the features
+    of each level where those are sparse; dense features follow as they are.
+    """
+    is_sparse = isinstance(rows[0], tuple)
+    matrices = [(layer.indices, layer.values) for layer in layers]
+    matrices += rows if is_sparse else []
+    sizes = [*map(len, nodes), *(len(values) for _, values in matrices)]
+    integers = np.concatenate(
+        [sizes, *nodes, *(indices.ravel() for indices, _ in matrices), labels],
+        dtype=np.int64,
+    )
+    floats = np.concatenate(
+        [
+            *(values for _, values in matrices),
+            *(layer.sample_prob for layer in layers),
+            *(layer.counts for layer in layers),
+        ]
+    )
+    return (integers, floats) if is_sparse else (integers, floats, *rows)

@@ -1,0 +1,141 @@
+"""The folder of a run: claiming it, and writing records into it safely.
+
+A record is written to a temporary name and renamed, so that a reader sees
+all of it or nothing. No TensorFlow here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import adaptive_gcn
+
+RESULT = "result.json"
+HISTORY = "history.csv"
+CONFIG = "config.json"
+WEIGHTS = "best.weights.h5"
+EVALUATION = "evaluation.json"
+
+_RESULTS = (RESULT, HISTORY, CONFIG, WEIGHTS, EVALUATION)
+_PACKAGES = ("tensorflow", "keras", "numpy", "scipy", "numba")
+
+
+class RunFolderError(OSError):
+    """The output folder cannot be used for this run."""
+
+
+def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
+    """Make the folder of a run ready, before any other work.
+
+    Args:
+        path: The folder; empty for a new `runs/<default_name>` (with -2, -3
+            and so on where that exists).
+        overwrite: Whether results already there may be replaced.
+        default_name: Name of the new folder if `path` is empty.
+
+    Returns:
+        The folder, which exists and can be written to.
+
+    Raises:
+        RunFolderError: If it cannot be made or written, or holds results and
+            `overwrite` is false.
+    """
+    folder = Path(path) if path else _unused(Path("runs") / default_name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RunFolderError(
+            f"--output_dir={folder}: cannot write there ({error}); give a "
+            "folder that can be created and written"
+        ) from error
+    found = [name for name in _RESULTS if (folder / name).exists()]
+    if found and not overwrite:
+        raise RunFolderError(
+            f"--output_dir={folder}: holds an earlier run "
+            f"({', '.join(found)}); give another folder, or --overwrite to "
+            "replace it"
+        )
+    for name in found:
+        (folder / name).unlink()
+    return folder
+
+
+def _unused(folder: Path) -> Path:
+    candidate, number = folder, 1
+    while candidate.exists():
+        number += 1
+        candidate = folder.with_name(f"{folder.name}-{number}")
+    return candidate
+
+
+def write_json(path: Path, record: dict[str, Any]) -> None:
+    """Write a JSON object to `path`, all or nothing."""
+    text = json.dumps(record, indent=1, allow_nan=False)
+    temporary = path.with_name(f".{path.name}.tmp")
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(f"{text}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object written by `write_json`.
+
+    Raises:
+        RunFolderError: If the file is missing or is not a JSON object.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFolderError(
+            f"{path}: cannot be read ({error}); expected the folder of a "
+            "finished run"
+        ) from error
+    if not isinstance(record, dict):
+        raise RunFolderError(f"{path}: expected a JSON object")
+    return record
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a result depends on."""
+    found = {
+        "python": platform.python_version(),
+        "adaptive-gcn": adaptive_gcn.__version__,
+    }
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Processor, usable cores and memory; nothing that names the machine."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory / 2**30, 1),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()

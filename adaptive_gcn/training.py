@@ -1,0 +1,462 @@
+"""A whole run: load, fit, choose the epoch, test once, write the records."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from adaptive_gcn import (
+    callbacks,
+    datasets,
+    memory,
+    model,
+    pipeline,
+    propagation,
+    run_folder,
+)
+from adaptive_gcn.config import Config, ConfigError
+from adaptive_gcn.datasets.synthetic import SyntheticConfig
+from adaptive_gcn.graph import (
+    DataError,
+    Graph,
+    normalize_adjacency,
+    scale_features,
+    training_graph,
+)
+from adaptive_gcn.sampling import importance, samplers
+
+_LOG = logging.getLogger(__name__)
+
+MOST_STEPS_PER_EXECUTION = 100
+
+# What a user can cause and mend: one line and no traceback.
+USER_ERRORS = (
+    ConfigError,
+    DataError,
+    OSError,  # Of our own making (RunFolderError, DataNotFoundError) or not.
+    callbacks.TrainingDivergedError,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Quality on a set of nodes under the full architecture.
+
+    Attributes:
+        loss: Mean cross-entropy.
+        accuracy: Fraction of nodes classified right.
+        micro_f1: F1 over all decisions; equals accuracy for single labels.
+        macro_f1: Mean of the classes' F1.
+    """
+
+    loss: float
+    accuracy: float
+    micro_f1: float
+    macro_f1: float
+
+
+def train(config: Config) -> dict[str, Any]:
+    """Train as `config` says; evaluate; write the run's records.
+
+    Args:
+        config: The settings; `mode` is not looked at.
+
+    Returns:
+        The record that is also written to result.json.
+
+    Raises:
+        ConfigError: If a setting does not fit this machine or this graph.
+        run_folder.RunFolderError: If the output folder cannot be used.
+        callbacks.TrainingDivergedError: If the loss is not finite; the best
+            weights so far are saved first.
+    """
+    with _on_device(config.device) as device:
+        memory.keep_freed_memory()
+        folder = run_folder.claim(
+            config.output_dir,
+            config.overwrite,
+            f"{config.dataset}-{config.method}-seed{config.seed}",
+        )
+        keras.backend.clear_session()
+        keras.utils.set_random_seed(config.seed)
+        graph = load_graph(config)
+        if not len(graph.val_nodes):
+            raise ConfigError(
+                f"{graph.name}: no validation nodes, so no epoch can be "
+                f"chosen by --select={config.select}"
+            )
+        run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
+        return _train(config, graph, folder, device)
+
+
+def evaluate(config: Config) -> dict[str, Any]:
+    """Evaluate the saved weights of a run on validation and test nodes.
+
+    Args:
+        config: The settings of the run; `output_dir` is its folder.
+
+    Returns:
+        The record that is also written to evaluation.json: `validation` and
+        `test`, each as the fields of `Scores`.
+
+    Raises:
+        run_folder.RunFolderError: If the folder holds no weights, or those
+            of another network.
+    """
+    with _on_device(config.device):
+        folder = Path(config.output_dir)
+        graph = load_graph(config)
+        network = build_model(config, graph)
+        _load_weights(network, folder / run_folder.WEIGHTS)
+        full = full_propagation(config, graph)
+        record = {
+            name: dataclasses.asdict(score(network, full, graph, nodes))
+            for name, nodes in (
+                ("validation", graph.val_nodes),
+                ("test", graph.test_nodes),
+            )
+            if len(nodes)
+        }
+        run_folder.write_json(folder / run_folder.EVALUATION, record)
+        return record
+
+
+def describe(record: dict[str, Any]) -> str:
+    """The result of a run in one line, for people."""
+    test = record["test_accuracy"]
+    shown = "none (no test nodes)" if test is None else f"{test:.4f}"
+    return (
+        f"test accuracy {shown}, validation accuracy "
+        f"{record['val_accuracy']:.4f}, epoch "
+        f"{record['best_epoch']} of {record['epochs']}, chosen by "
+        f"{record['selected_by']}"
+    )
+
+
+def load_graph(config: Config) -> Graph:
+    """The graph that `config` names, its features scaled."""
+    graph = datasets.load(
+        config.dataset,
+        data_dir=config.data_dir,
+        split=config.split,
+        synthetic=_synthetic_config(config),
+    )
+    features = scale_features(
+        graph.features, config.features, graph.train_nodes
+    )
+    return dataclasses.replace(graph, features=features)
+
+
+def _synthetic_config(config: Config) -> SyntheticConfig | None:
+    if config.dataset != "synthetic":
+        return None
+    return SyntheticConfig(
+        n_nodes=config.synthetic_nodes,
+        n_features=config.synthetic_features,
+        n_classes=config.synthetic_classes,
+        mean_degree=config.synthetic_degree,
+        homophily=config.synthetic_homophily,
+        label_noise=config.synthetic_label_noise,
+        word_signal=config.synthetic_word_signal,
+        seed=config.synthetic_seed,
+    )
+
+
+def build_model(config: Config, graph: Graph) -> model.AdaptiveGCN:
+    """The network of `config` for `graph`, compiled and built."""
+    network = model.AdaptiveGCN(
+        n_classes=graph.n_classes,
+        hidden_units=config.hidden_units,
+        attention=config.attention,
+        self_dependent=config.self_dependent,
+        skip=config.skip,
+        dropout=config.dropout,
+        weight_decay=config.weight_decay,
+        variance_weight=config.variance_weight,
+        variance_gradient=config.variance_gradient,
+        variance_layers=config.variance_layers,
+        network_term=config.network_term,
+        train_sampler=config.method == "adapt",
+        draws_from_q=config.method in ("adapt", "iid"),
+    )
+    network.compile(
+        keras.optimizers.Adam(config.learning_rate),
+        keras.optimizers.Adam(config.sampler_learning_rate),
+    )
+    network.build_for(graph.n_features)
+    return network
+
+
+def build_batches(
+    config: Config, graph: Graph, network: model.AdaptiveGCN
+) -> pipeline.Batches:
+    """The sampled mini-batches of the training graph of `graph`."""
+    train_graph = training_graph(graph)
+
+    def self_importance() -> npt.NDArray[np.float64]:
+        w_g = network.self_dependent.w_g.numpy()[:, 0]
+        return importance.self_importance(
+            train_graph.features, w_g, config.self_dependent
+        )
+
+    return pipeline.Batches(
+        graph=train_graph,
+        sampler=_sampler(config, _normalized(config, train_graph)),
+        samples_per_layer=config.samples,
+        batch_size=config.batch_size,
+        seed=config.seed,
+        feature_levels=network.feature_levels,
+        importance_fn=self_importance,
+        refresh_interval=config.refresh_interval,
+        prefetch=config.prefetch,
+    )
+
+
+def full_propagation(
+    config: Config, graph: Graph
+) -> propagation.FullPropagation:
+    """The full architecture over the whole graph."""
+    return propagation.FullPropagation(
+        _normalized(config, graph), graph.features
+    )
+
+
+def score(
+    network: model.AdaptiveGCN,
+    full: propagation.FullPropagation,
+    graph: Graph,
+    nodes: npt.NDArray[np.int64],
+) -> Scores:
+    """Scores of `nodes` under the full architecture."""
+    logits = full.logits(network, nodes)
+    labels = graph.labels[nodes]
+    loss, accuracy = _loss_and_accuracy(logits, labels)
+    one_hot = tf.one_hot(labels, graph.n_classes)
+    predicted = tf.one_hot(tf.argmax(logits, axis=1), graph.n_classes)
+    micro, macro = (
+        float(keras.metrics.F1Score(average, threshold=0.5)(one_hot, predicted))
+        for average in ("micro", "macro")
+    )
+    return Scores(loss, accuracy, micro, macro)
+
+
+def _loss_and_accuracy(
+    logits: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]
+) -> tuple[float, float]:
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    right = np.argmax(logits, axis=1) == labels
+    return float(tf.reduce_mean(losses)), float(np.mean(right))
+
+
+def _train(
+    config: Config, graph: Graph, folder: Path, device: str
+) -> dict[str, Any]:
+    started = time.perf_counter()
+    network = build_model(config, graph)
+    batches = build_batches(config, graph, network)
+    full = full_propagation(config, graph)
+    _announce(config, batches, device)
+    best, timer = _fit(config, graph, network, batches, full, folder)
+    validation = score(network, full, graph, graph.val_nodes)
+    record = {
+        "best_epoch": best.best_epoch + 1,
+        "selected_by": config.select,
+        "epochs": len(timer.seconds),
+        "val_loss": validation.loss,
+        "val_accuracy": validation.accuracy,
+        **_test_scores(network, full, graph),
+        "seconds_per_epoch": statistics.median(timer.seconds),
+        "seconds_total": time.perf_counter() - started,
+        "seed": config.seed,
+        "flags": _recorded_flags(config),
+        "graph": {"name": graph.name, **graph.statistics()},
+        "versions": run_folder.versions(),
+        "machine": {**run_folder.machine(), "device": device},
+    }
+    run_folder.write_json(folder / run_folder.RESULT, record)
+    _LOG.info("records and weights are in %s", folder)
+    return record
+
+
+def _test_scores(
+    network: model.AdaptiveGCN,
+    full: propagation.FullPropagation,
+    graph: Graph,
+) -> dict[str, float | None]:
+    """The one reading of the test nodes, with the chosen weights."""
+    names = ("test_accuracy", "micro_f1", "macro_f1")
+    if not len(graph.test_nodes):
+        return dict.fromkeys(names)
+    test = score(network, full, graph, graph.test_nodes)
+    return dict(
+        zip(names, (test.accuracy, test.micro_f1, test.macro_f1), strict=True)
+    )
+
+
+def _recorded_flags(config: Config) -> dict[str, Any]:
+    """Flags that may bear on the result: all but where things lie."""
+    flags = config.as_dict()
+    for name in ("mode", "data_dir", "output_dir", "overwrite"):
+        del flags[name]
+    return flags
+
+
+def _fit(
+    config: Config,
+    graph: Graph,
+    network: model.AdaptiveGCN,
+    batches: pipeline.Batches,
+    full: propagation.FullPropagation,
+    folder: Path,
+) -> tuple[keras.callbacks.EarlyStopping, callbacks.EpochTimer]:
+    timer = callbacks.EpochTimer()
+    best = keras.callbacks.EarlyStopping(
+        monitor=config.select,
+        mode="min" if config.select == "val_loss" else "max",
+        patience=config.patience or config.epochs,
+        restore_best_weights=True,
+    )
+
+    def validate() -> tuple[float, float]:
+        logits = full.logits(network, graph.val_nodes)
+        return _loss_and_accuracy(logits, graph.labels[graph.val_nodes])
+
+    network.steps_per_execution = _steps_per_execution(config, batches.n_steps)
+    terminal = sys.stderr.isatty()
+    try:
+        network.fit(
+            batches.dataset(),
+            steps_per_epoch=batches.n_steps,
+            epochs=config.epochs,
+            shuffle=False,
+            verbose=1 if terminal else 0,
+            callbacks=[
+                timer,
+                callbacks.StopOnNonFinite(),
+                callbacks.FullValidation(validate),
+                best,
+                keras.callbacks.CSVLogger(str(folder / run_folder.HISTORY)),
+                *([] if terminal else [callbacks.EpochLine()]),
+            ],
+        )
+    finally:
+        if best.best_weights is not None:
+            network.set_weights(best.best_weights)
+            _save_weights(network, folder / run_folder.WEIGHTS)
+    return best, timer
+
+
+def _steps_per_execution(config: Config, n_steps: int) -> int:
+    """The largest divisor of an epoch's steps that is not too large.
+
+    It must divide: the dataset has no end at which a longer run would stop.
+    Within an execution TensorFlow may ask for the next batch while a step
+    still runs. So where batches follow a trained W_g without lag, g may be
+    refreshed only at the start of an execution.
+    """
+    if config.trains_sampler and not config.prefetch:
+        n_steps = math.gcd(n_steps, config.refresh_interval)
+    limit = min(n_steps, MOST_STEPS_PER_EXECUTION)
+    return next(k for k in range(limit, 0, -1) if n_steps % k == 0)
+
+
+def _save_weights(network: model.AdaptiveGCN, path: Path) -> None:
+    temporary = path.with_name(f"tmp-{path.name}")
+    network.save_weights(temporary)
+    os.replace(temporary, path)
+
+
+def _load_weights(network: model.AdaptiveGCN, path: Path) -> None:
+    try:
+        network.load_weights(path)
+    except (OSError, ValueError) as error:
+        raise run_folder.RunFolderError(
+            f"{path}: not the weights of this network ({error})"
+        ) from error
+
+
+def _normalized(config: Config, graph: Graph) -> Any:
+    return normalize_adjacency(
+        graph.adjacency,
+        config.normalization,
+        config.two_hop,
+        config.identity_weight,
+    )
+
+
+def _sampler(config: Config, norm_adjacency: Any) -> samplers.Sampler:
+    if config.method == "full":
+        return samplers.FullSampler(norm_adjacency)
+    if config.method == "iid":
+        return samplers.IIDSampler(norm_adjacency, config.replacement)
+    if config.method == "node_wise":
+        return samplers.NodeWiseSampler(
+            norm_adjacency, config.n_neighbors, config.replacement
+        )
+    return samplers.AdaptiveSampler(
+        norm_adjacency, config.proposal, config.replacement
+    )
+
+
+def _announce(config: Config, batches: pipeline.Batches, device: str) -> None:
+    graph = batches.graph
+    _LOG.info(
+        "sampler %s, nodes per layer %s below batches of %d; training graph: "
+        "%d nodes, %d edges, %d isolated; device %s",
+        config.method,
+        _layer_sizes(config),
+        config.batch_size,
+        graph.n_nodes,
+        graph.n_edges,
+        graph.statistics()["isolated"],
+        device,
+    )
+    if config.trains_sampler:
+        _LOG.info(
+            "g of all nodes is refreshed every %d steps and lags by up to %d",
+            config.refresh_interval,
+            config.prefetch,
+        )
+
+
+def _layer_sizes(config: Config) -> str:
+    if config.method == "full":
+        return "all"
+    if config.method == "node_wise":
+        return f"{config.n_neighbors} a node"
+    return ",".join(map(str, config.samples))
+
+
+@contextmanager
+def _on_device(name: str) -> Iterator[str]:
+    """Place what follows on the device that `--device` names."""
+    gpus = [
+        f"gpu:{i}" for i in range(len(tf.config.list_physical_devices("GPU")))
+    ]
+    name = name.lower()
+    if name == "auto":
+        name = gpus[0] if gpus else "cpu"
+    elif name == "gpu" and gpus:
+        name = gpus[0]
+    if name not in ("cpu", *gpus):
+        raise ConfigError(
+            f"--device={name}: this machine shows "
+            f"{', '.join(gpus) or 'no GPU'} to TensorFlow; use --device=auto, "
+            "cpu or one of those"
+        )
+    with tf.device(f"/{name}"):
+        yield name

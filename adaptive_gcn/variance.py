@@ -1,0 +1,200 @@
+r"""Variance of the layer-wise estimate and its gradient for the sampler.
+
+Functions from tensors to tensors; no layer, no model. One sampled layer is
+described by (shapes in brackets):
+
+    values       [nnz] a(v, u), the adjacency entry times attention if any
+    indices      [nnz, 2] (parent, sampled node) of each entry
+    sample_prob  [n_samples] q(u_j) of the distinct sampled nodes
+    counts       [n_samples] how often each was drawn; their sum is n
+    hidden       [n_samples, units] h(u_j); a SparseTensor where it may be
+    n_parents    scalar, m
+
+The estimate is mu^(v) = (1/n) sum_j a(v, u_j) / q(u_j) h(u_j) over the n
+draws, Eq. (5) with N(v) restored: a = N p. Where the paper prints |h| (Eqs.
+(6), (16), (17)) and so a scalar mu, the functions named `paper_*` do as
+printed; the others take h as the vector it is (BUILD_NOTES.md section 3).
+
+The gradients are those of log w(u), w the unnormalised weight of q: the
+caller multiplies by dlog w / dW_g.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from adaptive_gcn import feature_ops
+
+
+def importance_weights(sample_prob: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
+    """Weight of each distinct sampled node in Eq. (5): counts / (n q).
+
+    Args:
+        sample_prob: [n_samples], q of the distinct sampled nodes.
+        counts: [n_samples], how often each was drawn.
+
+    Returns:
+        [n_samples] weights, of the dtype of the arguments.
+    """
+    n = tf.reduce_sum(counts)
+    return counts / (n * sample_prob)
+
+
+def second_moment(
+    values: tf.Tensor,
+    indices: tf.Tensor,
+    hidden: tf.Tensor,
+    n_parents: tf.Tensor,
+) -> tf.Tensor:
+    """c(u_j) = mean_v a(v, u_j)^2 |h(u_j)|^2, [n_samples]."""
+    squared_norm = feature_ops.squared_norms(hidden)
+    column_sum = tf.math.unsorted_segment_sum(
+        tf.square(values), indices[:, 1], tf.size(squared_norm)
+    )
+    return column_sum * squared_norm / tf.cast(n_parents, values.dtype)
+
+
+def variance_estimate(
+    moment: tf.Tensor,
+    sample_prob: tf.Tensor,
+    counts: tf.Tensor,
+    aggregated: tf.Tensor,
+) -> tf.Tensor:
+    """Unbiased estimate of mean_v Var mu^(v) from one sample.
+
+    1 / (n (n - 1)) sum_j mean_v |a h_j / q_j - mu^(v)|^2: the sample form of
+    Eq. (6) for vectors. With one draw there is no estimate and the result
+    is 0.
+
+    Args:
+        moment: [n_samples], `second_moment` of the sampled nodes.
+        sample_prob: [n_samples], q.
+        counts: [n_samples], draws of each.
+        aggregated: [n_parents, units], mu^(v).
+
+    Returns:
+        Scalar.
+    """
+    n = tf.reduce_sum(counts)
+    mean_square = tf.reduce_mean(tf.reduce_sum(tf.square(aggregated), axis=1))
+    spread = tf.reduce_sum(counts * moment / tf.square(sample_prob))
+    return tf.math.divide_no_nan(spread - n * mean_square, n * (n - 1.0))
+
+
+def exact_gradient(
+    moment: tf.Tensor, sample_prob: tf.Tensor, counts: tf.Tensor
+) -> tf.Tensor:
+    """Unbiased estimate of dVar / dlog w at the distinct sampled nodes.
+
+    dVar/dtheta = -(1/n) sum_u c(u)/q(u) dlog q(u). From the same draws that
+    is minus 1/n times the sample covariance of c/q^2 and dlog w, in which
+    the normaliser of q is the sample mean and n/(n - 1) makes up for it. For
+    draws with replacement; without it the covariance of two draws makes the
+    second term approximate.
+
+    Args:
+        moment: [n_samples], `second_moment` of the sampled nodes.
+        sample_prob: [n_samples], q.
+        counts: [n_samples], draws of each.
+
+    Returns:
+        [n_samples], summing to 0; 0 throughout for a single draw.
+    """
+    n = tf.reduce_sum(counts)
+    ratio = moment / tf.square(sample_prob)
+    centred = ratio - tf.reduce_sum(counts * ratio) / n
+    return tf.math.divide_no_nan(-counts * centred, n * (n - 1.0))
+
+
+def paper_gradient(
+    values: tf.Tensor,
+    indices: tf.Tensor,
+    hidden: tf.Tensor,
+    sample_prob: tf.Tensor,
+    counts: tf.Tensor,
+    n_parents: tf.Tensor,
+) -> tf.Tensor:
+    """Eq. (17) as printed, averaged over parents, chained to log w.
+
+    The printed derivative takes the draws as fixed, which biases it
+    (BUILD_NOTES.md section 3). The chain is dq_j = q_j (dlog w_j - sum_k q_k
+    dlog w_k), the last sum estimated by the mean over the draws.
+
+    Args:
+        values: [nnz], a(v, u).
+        indices: [nnz, 2], (parent, sampled node).
+        hidden: [n_samples, units], h(u_j).
+        sample_prob: [n_samples], q.
+        counts: [n_samples], draws of each.
+        n_parents: Scalar, number of parents.
+
+    Returns:
+        [n_samples], summing to 0.
+    """
+    n = tf.reduce_sum(counts)
+    per_entry = eq_17(values, indices, hidden, sample_prob, counts, n_parents)
+    per_node = tf.math.unsorted_segment_sum(
+        per_entry, indices[:, 1], tf.size(counts)
+    ) / tf.cast(n_parents, values.dtype)
+    direct = counts * per_node * sample_prob
+    return direct - counts / n * tf.reduce_sum(direct)
+
+
+def eq_17(
+    values: tf.Tensor,
+    indices: tf.Tensor,
+    hidden: tf.Tensor,
+    sample_prob: tf.Tensor,
+    counts: tf.Tensor,
+    n_parents: tf.Tensor,
+) -> tf.Tensor:
+    """Eq. (17) at each entry: -(1/n^2) p|h| (p|h| - mu^ q) / q^3, [nnz].
+
+    Arguments as in `paper_gradient`; p is `values`, mu^ the estimate of
+    sum_u p(u|v) |h(u)|, a scalar per parent.
+    """
+    n = tf.reduce_sum(counts)
+    parent, node = indices[:, 0], indices[:, 1]
+    q = tf.gather(sample_prob, node)
+    norms = tf.sqrt(feature_ops.squared_norms(hidden))
+    scaled_norm = values * tf.gather(norms, node)
+    contribution = scaled_norm / q * tf.gather(counts, node) / n
+    mean_norm = tf.math.unsorted_segment_sum(contribution, parent, n_parents)
+    deviation = scaled_norm - tf.gather(mean_norm, parent) * q
+    return -scaled_norm * deviation / (tf.square(n) * q**3)
+
+
+def mean_logit_term(
+    values: tf.Tensor,
+    indices: tf.Tensor,
+    transformed: tf.Tensor,
+    weights: tf.Tensor,
+    counts: tf.Tensor,
+    n_parents: tf.Tensor,
+) -> tf.Tensor:
+    """The term of the authors' code: (1/(n C)) sum_j |m_j M_j - mu|^2.
+
+    m_j is the mean over parents of the importance-weighted adjacency of draw
+    j, M = h W and mu = sum_j m_j M_j. It is about (1/C) |mean output|^2: a
+    penalty on the outputs averaged over the batch, not a variance.
+
+    Args:
+        values: [nnz], a(v, u).
+        indices: [nnz, 2], (parent, sampled node).
+        transformed: [n_samples, units], h(u_j) W.
+        weights: [n_samples], `importance_weights`.
+        counts: [n_samples], draws of each.
+        n_parents: Scalar, number of parents.
+
+    Returns:
+        Scalar.
+    """
+    n = tf.reduce_sum(counts)
+    units = tf.cast(tf.shape(transformed)[1], values.dtype)
+    column_mean = tf.math.unsorted_segment_sum(
+        values, indices[:, 1], tf.shape(transformed)[0]
+    ) / tf.cast(n_parents, values.dtype)
+    per_draw = (column_mean * weights / counts)[:, None] * transformed
+    total = tf.reduce_sum(counts[:, None] * per_draw, axis=0)
+    squared = tf.reduce_sum(tf.square(per_draw - total), axis=1)
+    return tf.reduce_sum(counts * squared) / (n * units)

@@ -1,0 +1,24 @@
+"""Small graphs and runs shared by the tests."""
+
+import numpy as np
+
+from adaptive_gcn.graph import Graph
+
+
+def ring_graph(n_nodes=30, n_features=6, n_classes=3, seed=0, sparse=None):
+    """A ring with chords, random features, a split of 60/20/20."""
+    rng = np.random.default_rng(seed)
+    ring = np.stack([np.arange(n_nodes), (np.arange(n_nodes) + 1) % n_nodes], 1)
+    chords = rng.integers(0, n_nodes, (n_nodes, 2))
+    edges = np.concatenate([ring, chords])
+    features = rng.normal(size=(n_nodes, n_features)).astype(np.float32)
+    if sparse is not None:  # One word a node: sparse enough to stay so.
+        words = np.eye(n_features, dtype=np.float32)
+        features = sparse(words[rng.integers(0, n_features, n_nodes)])
+    order = rng.permutation(n_nodes)
+    train, val, test = np.split(order, [n_nodes * 3 // 5, n_nodes * 4 // 5])
+    labels = rng.integers(0, n_classes, n_nodes)
+    both = np.concatenate([edges, edges[:, ::-1]])
+    return Graph.from_edges(
+        both, features, labels, train, val, test, n_classes=n_classes
+    )

@@ -1,0 +1,207 @@
+"""Settings: ranges, contradictions and what follows from others."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+
+from adaptive_gcn.config import Config, ConfigError, describe_range
+
+# Flag, first value outside its range, the range in words.
+OUTSIDE = [
+    ("seed", -1, "at least 0 and at most 2147483647"),
+    ("seed", 2**31, "at least 0 and at most 2147483647"),
+    ("identity_weight", -0.1, "at least 0"),
+    ("hidden_units", (16, 0), "at least 1"),
+    ("dropout", -0.1, "at least 0 and at most 0.99"),
+    ("dropout", 1.0, "at least 0 and at most 0.99"),
+    ("samples_per_layer", (0,), "at least 1"),
+    ("n_neighbors", 0, "at least 1"),
+    ("refresh_interval", 0, "at least 1"),
+    ("prefetch", -1, "at least 0"),
+    ("variance_weight", -1.0, "at least 0"),
+    ("batch_size", -1, "at least 1"),
+    ("batch_size", 0, "at least 1"),
+    ("epochs", 0, "at least 1"),
+    ("learning_rate", 0.0, "above 0"),
+    ("sampler_learning_rate", 0.0, "above 0"),
+    ("weight_decay", -1e-9, "at least 0"),
+    ("patience", -1, "at least 0"),
+    ("synthetic_nodes", 29, "at least 30"),
+    ("synthetic_features", 9, "at least 10"),
+    ("synthetic_classes", 1, "at least 2"),
+    ("synthetic_degree", 0.0, "above 0"),
+    ("synthetic_homophily", -0.1, "at least 0 and at most 1"),
+    ("synthetic_homophily", 1.1, "at least 0 and at most 1"),
+    ("synthetic_label_noise", -0.1, "at least 0 and at most 1"),
+    ("synthetic_word_signal", 1.1, "at least 0 and at most 1"),
+    ("synthetic_seed", -1, "at least 0"),
+]
+CHOICES = [f for f in dataclasses.fields(Config) if f.metadata["choices"]]
+FLOATS = [
+    f.name
+    for f in dataclasses.fields(Config)
+    if isinstance(f.default, float) or f.default is None
+]
+
+
+def test_defaults_are_the_papers():
+    config = Config()
+    assert config.method == "adapt"
+    assert config.variance_weight == 0.5
+    assert config.patience == 30
+    assert config.hidden_units == (16,)
+
+
+def test_config_is_immutable():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().seed = 1
+
+
+@pytest.mark.parametrize("name, value, expected", OUTSIDE)
+def test_number_outside_its_range_is_named_with_the_range(
+    name, value, expected
+):
+    bad = value[-1] if isinstance(value, tuple) else value
+    with pytest.raises(ConfigError) as error:
+        Config(**{name: value})
+    assert str(error.value) == f"--{name}={bad}: expected {expected}"
+
+
+def test_every_number_has_a_range_and_a_case_above():
+    bounded = {
+        field.name
+        for field in dataclasses.fields(Config)
+        if describe_range(field.metadata)
+    }
+    numbers = {
+        field.name
+        for field in dataclasses.fields(Config)
+        if not isinstance(field.default, (str, bool))
+    }
+    assert bounded == numbers == {name for name, *_ in OUTSIDE}
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("seed", 0),
+        ("seed", 2**31 - 1),
+        ("dropout", 0.99),
+        ("batch_size", 1),
+        ("variance_weight", 0.0),
+        ("patience", 0),
+        ("synthetic_homophily", 1.0),
+        ("learning_rate", 1e-300),
+    ],
+)
+def test_ends_of_a_range_belong_to_it(name, value):
+    assert getattr(Config(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_that_are_not_finite_are_refused(name, value):
+    with pytest.raises(ConfigError) as error:
+        Config(**{name: value})
+    start = f"--{name}={value}: expected a finite number, a"
+    assert str(error.value).startswith(start)
+
+
+@pytest.mark.parametrize("field", CHOICES, ids=lambda field: field.name)
+@pytest.mark.parametrize("value", ["core", ""])
+def test_unknown_choice_is_refused_with_the_choices(field, value):
+    with pytest.raises(ConfigError) as error:
+        Config(**{field.name: value})
+    choices = ", ".join(field.metadata["choices"])
+    assert str(error.value) == (
+        f"--{field.name}={value}: expected one of {choices}"
+    )
+
+
+@pytest.mark.parametrize("field", CHOICES, ids=lambda field: field.name)
+def test_every_choice_is_taken(field):
+    for value in field.metadata["choices"]:
+        config = Config(**{field.name: value, "variance_weight": 0.0})
+        assert getattr(config, field.name) == value
+
+
+@pytest.mark.parametrize(
+    "method, expected",
+    [("adapt", 0.5), ("full", 0.0), ("iid", 0.0), ("node_wise", 0.0)],
+)
+def test_variance_weight_follows_the_method_unless_given(method, expected):
+    assert Config(method=method).variance_weight == expected
+    given = Config(
+        method=method, variance_weight=0.2, network_term="mean_logit"
+    )
+    assert given.variance_weight == 0.2
+
+
+@pytest.mark.parametrize(
+    "settings, expected",
+    [
+        ({}, True),
+        ({"variance_weight": 0.0}, False),
+        ({"method": "iid", "variance_weight": 0.5}, False),
+        ({"method": "full"}, False),
+    ],
+)
+def test_sampler_is_trained_by_adapt_with_lambda_above_0(settings, expected):
+    assert Config(**settings).trains_sampler is expected
+
+
+@pytest.mark.parametrize("method", ["full", "node_wise"])
+def test_variance_term_without_draws_from_q_is_a_contradiction(method):
+    with pytest.raises(ConfigError) as error:
+        Config(method=method, variance_weight=0.5)
+    for part in (
+        "--network_term=variance",
+        f"--method={method}",
+        "--network_term=mean_logit",
+        "--variance_weight=0",
+    ):
+        assert part in str(error.value)
+    Config(method=method, variance_weight=0.5, network_term="mean_logit")
+
+
+def test_one_number_of_samples_serves_all_layers():
+    config = Config(hidden_units=(16, 8), samples_per_layer=(64,))
+    assert config.n_layers == 3
+    assert config.samples == (64, 64, 64)
+    config = Config(hidden_units=(16,), samples_per_layer=(64, 32))
+    assert config.samples == (64, 32)
+
+
+@pytest.mark.parametrize("samples", [(), (1, 2, 3), (1, 2, 3, 4)])
+def test_number_of_sample_sizes_must_fit_the_layers(samples):
+    words = ",".join(map(str, samples))
+    with pytest.raises(ConfigError) as error:
+        Config(hidden_units=(16,), samples_per_layer=samples)
+    assert str(error.value) == (
+        f"--samples_per_layer={words}: expected one number, or 2, one per layer"
+    )
+
+
+def test_network_without_hidden_layer_is_refused():
+    with pytest.raises(
+        ConfigError, match="--hidden_units: .* one hidden layer"
+    ):
+        Config(hidden_units=())
+
+
+def test_settings_survive_json():
+    config = Config(hidden_units=(16, 8), samples_per_layer=(64,), skip=True)
+    stored = json.loads(json.dumps(config.as_dict(), allow_nan=False))
+    restored = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in stored.items()
+    }
+    assert Config(**restored) == config
+
+
+def test_every_setting_has_a_help_text():
+    for field in dataclasses.fields(Config):
+        assert len(field.metadata["help"]) > 5, field.name
+        assert not field.metadata["help"].endswith(".")

@@ -1,0 +1,282 @@
+"""The training step: who learns from what, and what GPU kernels it needs."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import sparse
+from tensorflow.python.framework import kernels
+
+from adaptive_gcn import model, pipeline
+from adaptive_gcn.graph import normalize_adjacency, training_graph
+from adaptive_gcn.sampling import samplers
+from tests.helpers import ring_graph
+
+N_FEATURES = 25
+
+
+def network_of(**options):
+    settings = {"self_dependent": "exp", "hidden_units": (5,), **options}
+    network = model.AdaptiveGCN(n_classes=3, **settings)
+    network.compile(keras.optimizers.Adam(0.01), keras.optimizers.Adam(0.01))
+    network.build_for(N_FEATURES)
+    return network
+
+
+def batches_for(network, as_sparse=None, **options):
+    graph = training_graph(ring_graph(n_features=N_FEATURES, sparse=as_sparse))
+    matrix = normalize_adjacency(graph.adjacency)
+    settings = {
+        "graph": graph,
+        "sampler": samplers.AdaptiveSampler(matrix, "l2"),
+        "samples_per_layer": (6, 5),
+        "batch_size": 8,
+        "feature_levels": network.feature_levels,
+    }
+    return pipeline.Batches(**{**settings, **options})
+
+
+def first_batch(network, **options):
+    return next(iter(batches_for(network, **options).dataset()))
+
+
+def values_of(variables):
+    return [variable.numpy().copy() for variable in variables]
+
+
+# Every value of every option, and the pairs that share code.
+OPTIONS = [
+    dict(
+        zip(
+            (
+                "attention",
+                "network_term",
+                "variance_layers",
+                "variance_gradient",
+            ),
+            values,
+            strict=True,
+        )
+    )
+    for values in (
+        ("none", "mean_logit", "all", "exact"),
+        ("none", "variance", "top", "paper"),
+        ("paper", "variance", "all", "exact"),
+        ("plus_one", "none", "top", "exact"),
+        ("plus_one", "mean_logit", "top", "paper"),
+        ("plus_one", "variance", "all", "paper"),
+    )
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("as_sparse", [None, sparse.csr_array])
+def test_step_moves_network_and_sampler(options, as_sparse):
+    network = network_of(**options)
+    if options["attention"] == "paper":  # It is 0 where W_g x is not > 0.
+        network.self_dependent.w_g.assign(np.full((N_FEATURES, 1), 0.5))
+    before = values_of(network.trainable_variables)
+    logs = network.train_step(first_batch(network, as_sparse=as_sparse))
+    after = values_of(network.trainable_variables)
+    for old, new, variable in zip(
+        before, after, network.trainable_variables, strict=True
+    ):
+        assert not np.array_equal(old, new), variable.path
+    assert all(np.isfinite(float(value)) for value in logs.values())
+
+
+@pytest.mark.parametrize("attention", model.ATTENTION_FORMS)
+def test_class_loss_gives_w_g_no_gradient(attention):
+    """Eq. (15), and D10 of the cases: neither through q nor attention."""
+    network = network_of(attention=attention)
+    inputs, labels = first_batch(network)
+    w_g = network.self_dependent.w_g
+    with tf.GradientTape(persistent=True) as tape:
+        logits = network(inputs)
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        )
+    assert tape.gradient(loss, w_g) is None
+    gradient = tape.gradient(loss, network.convolutions[1].kernel)
+    assert np.abs(gradient).max() > 0
+
+
+def test_lambda_zero_leaves_w_g_bit_for_bit_and_the_step_runs():
+    network = network_of(variance_weight=0.0)
+    network.self_dependent.w_g.assign(
+        np.random.default_rng(0).normal(size=(N_FEATURES, 1))
+    )
+    before = network.self_dependent.w_g.numpy().copy()
+    kernel = network.convolutions[0].kernel.numpy().copy()
+    logs = network.train_step(first_batch(network))
+    np.testing.assert_array_equal(network.self_dependent.w_g.numpy(), before)
+    assert not np.array_equal(network.convolutions[0].kernel.numpy(), kernel)
+    assert "w_g_gradient_norm" not in logs
+
+
+def test_w_g_step_is_lambda_times_the_analytic_gradient():
+    """SGD with rate 1 makes the step the gradient; checked in NumPy."""
+    network = network_of(
+        variance_weight=0.25, variance_layers="all", network_term="none"
+    )
+    network.compile(keras.optimizers.SGD(0.0), keras.optimizers.SGD(1.0))
+    inputs, labels = first_batch(network)
+    _, sampled = network.forward(inputs)
+    expected = np.zeros((N_FEATURES, 1))
+    for level, layer in enumerate(sampled):
+        q, counts = layer.sample_prob.numpy(), layer.counts.numpy()
+        n = counts.sum()
+        dense = np.zeros((int(layer.n_parents), len(q)))
+        dense[tuple(layer.indices.numpy().T)] = layer.values
+        c = (dense**2).mean(0) * (np.asarray(layer.hidden) ** 2).sum(1)
+        ratio = c / q**2
+        x = inputs["features"][level].numpy()
+        slope = x - (counts[:, None] * x).sum(0) / n  # exp: dlog g = x
+        covariance = (counts * ratio) @ slope / (n - 1)
+        expected -= covariance[:, None] / n
+    network.train_step((inputs, labels))
+    np.testing.assert_allclose(
+        network.self_dependent.w_g.numpy(), -0.25 * expected, rtol=1e-4
+    )
+
+
+def test_network_gradient_holds_the_chosen_term_and_l2():
+    """Loss of the step = class loss + lambda T + weight_decay/2 |W0|^2."""
+    for term in ("none", "variance", "mean_logit"):
+        network = network_of(
+            network_term=term, variance_weight=2.0, weight_decay=0.1
+        )
+        kernel = network.convolutions[0].kernel.numpy()
+        logs = network.train_step(first_batch(network))
+        l2 = 0.05 * (kernel**2).sum()
+        extra = float(logs["loss"]) - float(logs["class_loss"]) - l2
+        if term == "none":
+            assert extra == pytest.approx(0, abs=1e-6)
+        elif term == "variance":
+            assert extra == pytest.approx(2 * float(logs["variance"]), rel=1e-4)
+        else:
+            assert extra > 1e-6
+
+
+def test_logs_hold_only_what_the_method_has():
+    plain = network_of(
+        draws_from_q=False, train_sampler=False, variance_weight=0.0
+    )
+    logs = plain.train_step(first_batch(plain))
+    assert set(logs) == {"loss", "class_loss"}
+    full_logs = network_of().train_step(first_batch(network_of()))
+    assert set(full_logs) == {
+        "loss",
+        "class_loss",
+        "variance",
+        "w_g_gradient_norm",
+    }
+
+
+@pytest.mark.parametrize("attention", model.ATTENTION_FORMS)
+def test_keras_file_restores_weights_optimisers_and_outputs(
+    tmp_path, attention
+):
+    network = network_of(attention=attention, skip=True, weight_decay=0.1)
+    source = batches_for(network)
+    network.fit(source.dataset(), steps_per_epoch=3, verbose=0, shuffle=False)
+    path = tmp_path / "network.keras"
+    network.save(path)
+    again = keras.models.load_model(path)
+    batch = first_batch(network)
+    np.testing.assert_array_equal(network(batch[0]), again(batch[0]))
+    for one, other in (
+        (network.optimizer, again.optimizer),
+        (network.sampler_optimizer, again.sampler_optimizer),
+    ):
+        for left, right in zip(one.variables, other.variables, strict=True):
+            np.testing.assert_array_equal(left.numpy(), right.numpy())
+    for net in (network, again):
+        net.train_step(batch)
+    for left, right in zip(network.weights, again.weights, strict=True):
+        np.testing.assert_array_equal(left.numpy(), right.numpy())
+
+
+def test_fit_traces_the_step_once_however_the_sizes_vary():
+    network = network_of()
+    traces = []
+    inner = network.train_step
+
+    def counted(data):
+        traces.append(1)
+        return inner(data)
+
+    network.train_step = counted
+    network.fit(
+        batches_for(network).dataset(),
+        steps_per_epoch=3,
+        epochs=3,
+        verbose=0,
+        shuffle=False,
+    )
+    assert len(traces) <= 2
+
+
+# Structure of a function, no computation.
+_NO_KERNEL = {
+    "Placeholder",
+    "Const",
+    "NoOp",
+    "Identity",
+    "StatefulPartitionedCall",
+    "PartitionedCall",
+}
+
+
+def float_ops(graph):
+    """Types of the ops of a function's graph that touch floats."""
+    found = {}
+    for operation in graph.get_operations():
+        tensors = [*operation.inputs, *operation.outputs]
+        if any(t.dtype.is_floating for t in tensors):
+            found.setdefault(operation.type, operation.name)
+    return found
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("as_sparse", [None, sparse.csr_array])
+def test_every_float_op_of_the_step_has_a_gpu_kernel(options, as_sparse):
+    network = network_of(dropout=0.5, skip=True, **options)
+    batch = first_batch(network, as_sparse=as_sparse)
+    step = tf.function(network.train_step, autograph=False)
+    graph = step.get_concrete_function(batch).graph
+    ops = float_ops(graph)
+    assert "SparseTensorDenseMatMul" in ops
+    missing = []
+    for op_type, name in ops.items():
+        if op_type in _NO_KERNEL:
+            continue
+        registered = kernels.get_registered_kernels_for_op(op_type)
+        devices = {kernel.device_type for kernel in registered.kernel}
+        if not devices & {"GPU", "DEFAULT"}:
+            missing.append(f"{op_type} ({name})")
+    assert not missing
+    types = {operation.type for operation in graph.get_operations()}
+    assert not types & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
+
+
+def test_unknown_options_are_refused_by_name():
+    for name in (
+        "attention",
+        "variance_gradient",
+        "variance_layers",
+        "network_term",
+    ):
+        with pytest.raises(ValueError, match=f"Received: {name}='x'"):
+            network_of(**{name: "x"})
+    with pytest.raises(ValueError, match="needs draws from q"):
+        network_of(draws_from_q=False)
+
+
+def test_non_finite_loss_is_noted_with_its_step():
+    metric = model.FirstNonFinite()
+    for value in (1.0, np.inf, np.nan, 2.0):
+        metric.update_state(tf.constant(value))
+    assert float(metric.result()) == 2
+    metric.reset_state()
+    assert float(metric.result()) == 0

@@ -1,0 +1,85 @@
+"""The full architecture against plain NumPy."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from adaptive_gcn import model, propagation
+from adaptive_gcn.graph import normalize_adjacency
+from tests.helpers import ring_graph
+
+
+def networks(**options):
+    network = model.AdaptiveGCN(n_classes=3, hidden_units=(5, 4), **options)
+    network.build_for(6)
+    return network
+
+
+def plain_gcn(network, matrix, x, skip=False, attention=None):
+    """relu(A X W0), ..., A H WL in float64."""
+    weights = [
+        c.kernel.numpy().astype(np.float64) for c in network.convolutions
+    ]
+    if attention is not None:
+        matrix = matrix * attention
+    hidden = x.astype(np.float64)
+    for level, kernel in enumerate(weights):
+        z = matrix @ hidden @ kernel
+        last = level == len(weights) - 1
+        hidden = z if last else np.maximum(z, 0)
+        if skip and level == len(weights) - 2:
+            hidden = hidden + z
+    return hidden
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("block_entries", [1, 7, 10**6])
+@pytest.mark.parametrize("skip", [False, True])
+def test_equals_plain_numpy_in_blocks_of_any_size(
+    as_sparse, block_entries, skip
+):
+    graph = ring_graph()
+    matrix = normalize_adjacency(graph.adjacency)
+    network = networks(skip=skip)
+    features = sparse.csr_array(graph.features) if as_sparse else graph.features
+    full = propagation.FullPropagation(matrix, features, block_entries)
+    nodes = np.array([4, 0, 29, 4])
+    expected = plain_gcn(network, matrix.toarray(), graph.features, skip)[nodes]
+    np.testing.assert_allclose(full.logits(network, nodes), expected, atol=1e-5)
+
+
+def test_attention_multiplies_every_entry():
+    graph = ring_graph()
+    matrix = normalize_adjacency(graph.adjacency)
+    network = networks(attention="plus_one")
+    w_1 = network.attention.parent_scale.numpy()
+    w_2 = network.attention.sample_scale.numpy()
+    score = graph.features @ w_1 + (graph.features @ w_2).T
+    full = propagation.FullPropagation(matrix, graph.features, 9)
+    expected = plain_gcn(
+        network,
+        matrix.toarray(),
+        graph.features,
+        attention=np.maximum(score, 0) + 1,
+    )
+    logits = full.logits(network, np.arange(30))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_no_nodes_give_no_rows():
+    graph = ring_graph()
+    full = propagation.FullPropagation(
+        normalize_adjacency(graph.adjacency), graph.features
+    )
+    assert full.logits(networks(), np.empty(0, np.int64)).shape == (0, 3)
+
+
+def test_dropout_does_not_reach_the_full_architecture():
+    graph = ring_graph()
+    matrix = normalize_adjacency(graph.adjacency)
+    network = networks(dropout=0.5)
+    full = propagation.FullPropagation(matrix, graph.features)
+    first, second = (full.logits(network, np.arange(30)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    expected = plain_gcn(network, matrix.toarray(), graph.features)
+    np.testing.assert_allclose(first, expected, atol=1e-5)
