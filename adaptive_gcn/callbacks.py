@@ -18,7 +18,7 @@ _REMEDY = (
 
 
 class TrainingDivergedError(RuntimeError):
-    """The loss became infinite or not a number."""
+    """The loss became huge, infinite or not a number."""
 
 
 class EpochTimer(keras.callbacks.Callback):
@@ -37,8 +37,8 @@ class EpochTimer(keras.callbacks.Callback):
         logs["seconds"] = self.seconds[-1]
 
 
-class StopOnNonFinite(keras.callbacks.Callback):
-    """Stops with an error once the loss, or what else is logged, is not finite.
+class StopOnDivergence(keras.callbacks.Callback):
+    """Stops with an error once the loss diverged or a log is not finite.
 
     It looks after every step (or execution of several), before the next
     batch is drawn with weights that are not numbers.
@@ -53,13 +53,19 @@ class StopOnNonFinite(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any]) -> None:
         for name in ("loss", *logs):
-            value = logs[name]
-            if not math.isfinite(value):
-                step = int(self.model.first_non_finite.result()) or batch + 1
-                raise TrainingDivergedError(
-                    f"training diverged: epoch {self._epoch}, step {step}: the "
-                    f"{name} is {float(value)}; {_REMEDY}"
-                )
+            if not math.isfinite(logs[name]):
+                self._stop(name, logs[name], batch + 1)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
+        if int(self.model.first_diverged.result()):
+            self._stop("loss", logs["loss"], 0)
+
+    def _stop(self, name: str, value: float, last_step: int) -> None:
+        step = int(self.model.first_diverged.result()) or last_step
+        raise TrainingDivergedError(
+            f"training diverged: epoch {self._epoch}, step {step}: the {name} "
+            f"is {float(value)}; {_REMEDY}"
+        )
 
 
 class FullValidation(keras.callbacks.Callback):

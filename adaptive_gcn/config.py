@@ -82,7 +82,7 @@ class Config:
         ("fastgcn", "planetoid"),
     )
     features: str = _option(
-        "row",
+        "l2",
         "scaling of the feature rows: raw, row (sum 1), l2 (length 1), or "
         "standard (columns, by training nodes)",
         ("raw", "row", "l2", "standard"),
@@ -133,16 +133,16 @@ class Config:
         5, "neighbours per node with --method=node_wise", low=1
     )
     replacement: bool = _option(
-        True, "draw with replacement, Eq. (5); false: fixed-size, weight 1/pi"
+        False, "draw with replacement, Eq. (5); false: fixed-size, weight 1/pi"
     )
     proposal: str = _option(
-        "sum",
+        "l2",
         "q ~ sum_v p(u|v) g(u), Eq. (9); l2: q ~ sqrt(sum_v a(v,u)^2) g(u), "
         "which minimises the variance",
         ("sum", "l2"),
     )
     self_dependent: str = _option(
-        "linear",
+        "exp",
         "g: linear is |W_g x| + a floor; relu1 is relu(W_g x) + 1; "
         "exp(W_g x); softplus(W_g x + 1)",
         ("linear", "relu1", "exp", "softplus"),
@@ -174,10 +174,10 @@ class Config:
         ("exact", "paper"),
     )
     variance_layers: str = _option(
-        "top", "layers whose variance is reduced", ("top", "all")
+        "all", "layers whose variance is reduced", ("top", "all")
     )
     network_term: str = _option(
-        "variance",
+        "mean_logit",
         "term that lambda adds to the loss of the network weights: none; the "
         "variance; mean_logit: the authors' code",
         ("none", "variance", "mean_logit"),
@@ -187,7 +187,7 @@ class Config:
     batch_size: int = _option(256, "training nodes per step", low=1)
     epochs: int = _option(300, "most epochs to train", low=1)
     learning_rate: float = _option(
-        1e-3, "learning rate of Adam, network weights", above=0
+        3e-3, "learning rate of Adam, network weights", above=0
     )
     sampler_learning_rate: float = _option(
         1e-3, "learning rate of Adam, W_g", above=0

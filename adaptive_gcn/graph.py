@@ -147,6 +147,8 @@ class Graph:
         adjacency, statistics = _adjacency_from_edges(
             edges, features.shape[0], name
         )
+        if None not in (class_names, n_classes):
+            raise GraphError("give n_classes or class_names, not both")
         if class_names is None:
             labels, class_names = _as_classes(labels, n_classes, name)
         return cls(

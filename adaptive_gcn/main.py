@@ -112,6 +112,8 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
     path = Path(given.output_dir) / run_folder.CONFIG
     stored = run_folder.read_json(path)
     values = dataclasses.asdict(given)
+    if not flag_values["data_dir"].present:
+        values["data_dir"] = stored.get("data_dir", "")
     for name in set(values).difference(_FREE_IN_EVALUATION):
         value = stored.get(name, values[name])
         value = tuple(value) if isinstance(value, list) else value

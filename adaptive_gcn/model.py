@@ -23,6 +23,7 @@ import tensorflow as tf
 from adaptive_gcn import feature_ops, layers, variance
 
 ATTENTION_FORMS = ("none", "paper", "plus_one")
+DIVERGED_LOSS = 1e6  # No network that can still learn has such a loss.
 
 
 class SampledLayer(NamedTuple):
@@ -87,14 +88,14 @@ class AdaptiveGCN(keras.Model):
         n_classes: int,
         hidden_units: Sequence[int] = (16,),
         attention: str = "none",
-        self_dependent: str = "linear",
+        self_dependent: str = "exp",
         skip: bool = False,
         dropout: float = 0.0,
         weight_decay: float = 0.0,
         variance_weight: float = 0.5,
         variance_gradient: str = "exact",
-        variance_layers: str = "top",
-        network_term: str = "variance",
+        variance_layers: str = "all",
+        network_term: str = "mean_logit",
         train_sampler: bool = True,
         draws_from_q: bool = True,
         **kwargs: Any,
@@ -146,7 +147,7 @@ class AdaptiveGCN(keras.Model):
         self.trackers = {
             name: keras.metrics.Mean(name=name) for name in self._log_names()
         }
-        self.first_non_finite = FirstNonFinite()
+        self.first_diverged = FirstDiverged()
 
     def _log_names(self) -> list[str]:
         names = ["loss", "class_loss"]
@@ -174,7 +175,7 @@ class AdaptiveGCN(keras.Model):
     def metrics(self) -> list[Any]:
         return [
             *self.trackers.values(),
-            self.first_non_finite,
+            self.first_diverged,
             *super().metrics,
         ]
 
@@ -295,7 +296,7 @@ class AdaptiveGCN(keras.Model):
     def _track(
         self, logs: dict[str, tf.Tensor], batch_size: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        self.first_non_finite.update_state(logs["loss"])
+        self.first_diverged.update_state(logs["loss"])
         for name, tracker in self.trackers.items():
             tracker.update_state(logs[name], sample_weight=batch_size)
         return {name: m.result() for name, m in self.trackers.items()}
@@ -374,10 +375,13 @@ class AdaptiveGCN(keras.Model):
         )
 
 
-class FirstNonFinite(keras.metrics.Metric):
-    """The first step of the epoch, from 1, whose value was not finite; or 0."""
+class FirstDiverged(keras.metrics.Metric):
+    """The first step of the epoch, from 1, whose loss diverged; or 0.
 
-    def __init__(self, name: str = "first_non_finite", **kwargs: Any):
+    A loss has diverged when it is not a number or above `DIVERGED_LOSS`.
+    """
+
+    def __init__(self, name: str = "first_diverged", **kwargs: Any):
         super().__init__(name=name, **kwargs)
         self.step = self.add_variable((), "zeros", name="step")
         self.first = self.add_variable((), "zeros", name="first")
@@ -386,7 +390,7 @@ class FirstNonFinite(keras.metrics.Metric):
         self.step.assign_add(1.0)
         bad = tf.logical_and(
             tf.equal(self.first, 0.0),
-            tf.logical_not(tf.math.is_finite(value)),
+            tf.logical_not(value <= DIVERGED_LOSS),
         )
         self.first.assign(tf.where(bad, self.step, self.first))
 

@@ -58,6 +58,9 @@ class Batches:
     importance_fn: ImportanceFn | None = None
     refresh_interval: int = 1
     prefetch: int = 0
+    _sources: list[list[Iterator[Any]]] = dataclasses.field(
+        default_factory=list, init=False, repr=False
+    )
 
     @property
     def n_steps(self) -> int:
@@ -76,14 +79,15 @@ class Batches:
         ask for another dataset to start anew.
         """
         reader = _row_reader(self.graph.features)
-        generator = self._generate(reader)
+        source = [self._generate(reader)]
+        self._sources.append(source)
         signature = _packed_signature(reader, self.feature_levels)
         dtypes = [spec.dtype for spec in signature]
 
         def fetch(step: tf.Tensor) -> tuple[dict[str, Any], tf.Tensor]:
             # Half the time of Dataset.from_generator, BUILD_NOTES.md 5.
             packed = tf.numpy_function(
-                lambda _: next(generator), [step], dtypes
+                lambda _: next(source[0]), [step], dtypes
             )
             for tensor, spec in zip(packed, signature, strict=True):
                 tensor.set_shape(spec.shape)
@@ -101,6 +105,15 @@ class Batches:
         options.autotune.enabled = False
         options.experimental_optimization.inject_prefetch = False
         return dataset.with_options(options)
+
+    def close(self) -> None:
+        """End the datasets made so far and free what they hold.
+
+        TensorFlow keeps a function that it once called, and with it the
+        generator, for as long as any function of the network lives.
+        """
+        while self._sources:
+            self._sources.pop().clear()
 
     def _generate(self, reader: RowReader) -> Iterator[tuple[Any, ...]]:
         shuffle_seed, sample_seed = np.random.SeedSequence(self.seed).spawn(2)

@@ -78,10 +78,14 @@ def _unused(folder: Path) -> Path:
 
 def write_json(path: Path, record: dict[str, Any]) -> None:
     """Write a JSON object to `path`, all or nothing."""
-    text = json.dumps(record, indent=1, allow_nan=False)
+    write_text(path, json.dumps(record, indent=1, allow_nan=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, all or nothing."""
     temporary = path.with_name(f".{path.name}.tmp")
     with open(temporary, "w", encoding="utf-8") as file:
-        file.write(f"{text}\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)

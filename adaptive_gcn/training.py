@@ -206,11 +206,13 @@ def build_batches(
 ) -> pipeline.Batches:
     """The sampled mini-batches of the training graph of `graph`."""
     train_graph = training_graph(graph)
+    w_g = network.self_dependent.w_g
 
+    # Must not hold `network`: TensorFlow keeps the dataset's function while
+    # the network's own functions live, and no collector finds that cycle.
     def self_importance() -> npt.NDArray[np.float64]:
-        w_g = network.self_dependent.w_g.numpy()[:, 0]
         return importance.self_importance(
-            train_graph.features, w_g, config.self_dependent
+            train_graph.features, w_g.numpy()[:, 0], config.self_dependent
         )
 
     return pipeline.Batches(
@@ -335,7 +337,7 @@ def _fit(
         logits = full.logits(network, graph.val_nodes)
         return _loss_and_accuracy(logits, graph.labels[graph.val_nodes])
 
-    network.steps_per_execution = _steps_per_execution(config, batches.n_steps)
+    network.steps_per_execution = steps_per_execution(config, batches.n_steps)
     terminal = sys.stderr.isatty()
     try:
         network.fit(
@@ -346,7 +348,7 @@ def _fit(
             verbose=1 if terminal else 0,
             callbacks=[
                 timer,
-                callbacks.StopOnNonFinite(),
+                callbacks.StopOnDivergence(),
                 callbacks.FullValidation(validate),
                 best,
                 keras.callbacks.CSVLogger(str(folder / run_folder.HISTORY)),
@@ -354,13 +356,14 @@ def _fit(
             ],
         )
     finally:
+        batches.close()
         if best.best_weights is not None:
             network.set_weights(best.best_weights)
             _save_weights(network, folder / run_folder.WEIGHTS)
     return best, timer
 
 
-def _steps_per_execution(config: Config, n_steps: int) -> int:
+def steps_per_execution(config: Config, n_steps: int) -> int:
     """The largest divisor of an epoch's steps that is not too large.
 
     It must divide: the dataset has no end at which a longer run would stop.

@@ -155,7 +155,7 @@ def test_sampler_is_trained_by_adapt_with_lambda_above_0(settings, expected):
 @pytest.mark.parametrize("method", ["full", "node_wise"])
 def test_variance_term_without_draws_from_q_is_a_contradiction(method):
     with pytest.raises(ConfigError) as error:
-        Config(method=method, variance_weight=0.5)
+        Config(method=method, variance_weight=0.5, network_term="variance")
     for part in (
         "--network_term=variance",
         f"--method={method}",

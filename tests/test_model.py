@@ -144,7 +144,10 @@ def test_network_gradient_holds_the_chosen_term_and_l2():
     """Loss of the step = class loss + lambda T + weight_decay/2 |W0|^2."""
     for term in ("none", "variance", "mean_logit"):
         network = network_of(
-            network_term=term, variance_weight=2.0, weight_decay=0.1
+            network_term=term,
+            variance_layers="top",
+            variance_weight=2.0,
+            weight_decay=0.1,
         )
         kernel = network.convolutions[0].kernel.numpy()
         logs = network.train_step(first_batch(network))
@@ -270,12 +273,13 @@ def test_unknown_options_are_refused_by_name():
         with pytest.raises(ValueError, match=f"Received: {name}='x'"):
             network_of(**{name: "x"})
     with pytest.raises(ValueError, match="needs draws from q"):
-        network_of(draws_from_q=False)
+        network_of(draws_from_q=False, network_term="variance")
 
 
-def test_non_finite_loss_is_noted_with_its_step():
-    metric = model.FirstNonFinite()
-    for value in (1.0, np.inf, np.nan, 2.0):
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 2e6])
+def test_diverged_loss_is_noted_with_its_step(bad):
+    metric = model.FirstDiverged()
+    for value in (1.0, bad, np.nan, 2.0):
         metric.update_state(tf.constant(value))
     assert float(metric.result()) == 2
     metric.reset_state()

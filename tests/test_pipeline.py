@@ -1,5 +1,8 @@
 """What the dataset emits."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -116,3 +119,14 @@ def test_samplers_without_importance_are_never_refreshed():
 def test_dataset_says_that_it_does_not_end():
     cardinality = batches().dataset().cardinality()
     assert cardinality == tf.data.INFINITE_CARDINALITY
+
+
+def test_close_frees_the_graph_though_tensorflow_keeps_its_function():
+    source = batches()
+    dataset = source.dataset()
+    next(iter(dataset))
+    graph = weakref.ref(source.graph)
+    source.close()
+    del source, dataset
+    gc.collect()
+    assert graph() is None

@@ -1,0 +1,1 @@
+"""Measurements of speed; each module is a command."""

@@ -1,0 +1,72 @@
+"""The results table comes from the records and stands in the README."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from adaptive_gcn import experiments
+from adaptive_gcn.run_folder import RunFolderError
+
+ROOT = Path(__file__).parents[1]
+
+
+def record(folder, seed, accuracy):
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {
+        "seed": seed,
+        "test_accuracy": accuracy,
+        "val_accuracy": accuracy + 0.01,
+        "epochs": 10 * (seed + 1),
+        "seconds_per_epoch": 0.5 + seed,
+    }
+    (folder / f"seed{seed}.json").write_text(json.dumps(values))
+
+
+def test_row_holds_mean_deviation_and_number_of_runs(tmp_path):
+    record(tmp_path / "cora+row1+full", 0, 0.80)
+    record(tmp_path / "cora+row1+full", 1, 0.90)
+    row = experiments.table(tmp_path).splitlines()[-1]
+    assert row == (
+        "| `cora` `row1` `full` | .8664 +- .0011 | .8500 +- .0707 | "
+        ".8600 +- .0707 | 2 | 15 | 1.000 |"
+    )
+
+
+def test_no_records_and_foreign_files_are_errors(tmp_path):
+    with pytest.raises(RunFolderError, match="no records"):
+        experiments.table(tmp_path)
+    (tmp_path / "cora").mkdir()
+    (tmp_path / "cora" / "x.json").write_text("{}")
+    with pytest.raises(RunFolderError, match="x.json: expected"):
+        experiments.table(tmp_path)
+
+
+def test_only_the_marked_section_of_a_file_is_replaced(tmp_path):
+    path = tmp_path / "page.md"
+    path.write_text("a\n<!-- results -->\nold\n<!-- /results -->\nb\n")
+    experiments.write_section(path, "new")
+    assert path.read_text() == (
+        "a\n<!-- results -->\n\nnew\n\n<!-- /results -->\nb\n"
+    )
+    path.write_text("no marks")
+    with pytest.raises(RunFolderError, match="no lines"):
+        experiments.write_section(path, "new")
+
+
+def test_readme_shows_exactly_the_table_of_the_committed_records():
+    readme = (ROOT / "README.md").read_text()
+    shown = re.search(
+        "<!-- results -->\n(.*)<!-- /results -->", readme, re.DOTALL
+    )
+    assert shown.group(1).strip() == experiments.table(ROOT / "results")
+
+
+def test_records_name_no_folder_and_no_host():
+    paths = list((ROOT / "results").glob("*/*.json"))
+    assert paths
+    for path in paths:
+        flags = json.loads(path.read_text())["flags"]
+        assert not {"data_dir", "output_dir"} & set(flags)
+        assert "/home" not in path.read_text()
