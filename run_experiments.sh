@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-CELLS=(cora citeseer pubmed cora+small_batch
+CELLS=(cora citeseer pubmed cora+paper_sizes
   cora+row1+full cora+row1+iid cora+row1+no_vr cora+row1+adapt)
 SEEDS=${SEEDS:-20}
 FIRST_SEED=${FIRST_SEED:-0}
@@ -18,7 +18,8 @@ usage() {
 Usage: ./run_experiments.sh [cell ...]
 
 Without arguments: ${CELLS[*]}
-Runs that have their record in RESULTS_DIR are not run again.
+Runs that have their record in RESULTS_DIR are not run again; a run that fails
+leaves its reason there, with the ending .failed, and counts as no result.
 
 Environment (now): SEEDS=$SEEDS FIRST_SEED=$FIRST_SEED JOBS=$JOBS
 RESULTS_DIR=$RESULTS_DIR PYTHON=$PYTHON, and ADAPTIVE_GCN_DATA_DIR, the folder
@@ -28,19 +29,24 @@ END
 
 run_one() { # cell seed
   local cell=$1 seed=$2 record="$RESULTS_DIR/$1/seed$2.json" folder flags=()
+  local cores
   [[ -e $record ]] && return
+  mkdir -p "$RESULTS_DIR/$cell"
+  read -ra cores < <("$PYTHON" -c \
+    'import os; print(*sorted(os.sched_getaffinity(0)))')
   folder=$(mktemp -d)
   IFS=+ read -ra files <<<"$cell"
   for file in "${files[@]}"; do flags+=("--flagfile=flags/$file.cfg"); done
-  if ! taskset -c "$((SLOT % $(nproc)))" "$PYTHON" -m adaptive_gcn.main \
+  if ! taskset -c "${cores[SLOT % ${#cores[@]}]}" "$PYTHON" -m adaptive_gcn.main \
     "${flags[@]}" "--seed=$seed" "--output_dir=$folder" \
     >"$folder/log" 2>&1; then
     echo "$cell seed $seed failed:" >&2
     tail -n 5 "$folder/log" >&2
+    tail -n 1 "$folder/log" >"${record%.json}.failed"
     rm -r "$folder"
     return 1
   fi
-  mkdir -p "$RESULTS_DIR/$cell"
+  rm -f "${record%.json}.failed"
   cp "$folder/result.json" "$record.tmp"
   mv "$record.tmp" "$record"
   echo "$cell seed $seed: $(tail -n 1 "$folder/log")"

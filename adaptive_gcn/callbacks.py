@@ -58,7 +58,7 @@ class StopOnDivergence(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
         if int(self.model.first_diverged.result()):
-            self._stop("loss", logs["loss"], 0)
+            self._stop("class loss", logs["class_loss"], 0)
 
     def _stop(self, name: str, value: float, last_step: int) -> None:
         step = int(self.model.first_diverged.result()) or last_step
@@ -66,6 +66,13 @@ class StopOnDivergence(keras.callbacks.Callback):
             f"training diverged: epoch {self._epoch}, step {step}: the {name} "
             f"is {float(value)}; {_REMEDY}"
         )
+
+
+class History(keras.callbacks.CSVLogger):
+    """Keras' CSV history, a line an epoch, with epochs counted from 1."""
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        super().on_epoch_end(epoch + 1, logs)
 
 
 class FullValidation(keras.callbacks.Callback):

@@ -61,7 +61,7 @@ class Config:
         0, "seed of weights, shuffling and sampling", low=0, high=2**31 - 1
     )
     device: str = _option(
-        "auto", "auto (a GPU where there is one), cpu, or gpu:N"
+        "auto", "auto (a GPU where there is one), cpu, gpu, or gpu:N"
     )
 
     # Data.
@@ -133,12 +133,14 @@ class Config:
         5, "neighbours per node with --method=node_wise", low=1
     )
     replacement: bool = _option(
-        False, "draw with replacement, Eq. (5); false: fixed-size, weight 1/pi"
+        True,
+        "draw with replacement, Eq. (5); false: fixed-size, weight 1/pi, less "
+        "noise; variances are then still those of draws with replacement",
     )
     proposal: str = _option(
         "l2",
         "q ~ sum_v p(u|v) g(u), Eq. (9); l2: q ~ sqrt(sum_v a(v,u)^2) g(u), "
-        "which minimises the variance",
+        "which has the least variance where g = |h|",
         ("sum", "l2"),
     )
     self_dependent: str = _option(
@@ -169,8 +171,8 @@ class Config:
     )
     variance_gradient: str = _option(
         "exact",
-        "gradient of the variance for W_g: exact (unbiased), or paper: "
-        "Eq. (17) as printed",
+        "gradient of the variance for W_g: exact (unbiased for draws with "
+        "replacement), or paper: Eq. (17)",
         ("exact", "paper"),
     )
     variance_layers: str = _option(
@@ -300,6 +302,7 @@ def describe_range(allowed: Any) -> str:
 
 
 def _check_together(config: Config) -> None:
+    _check_synthetic(config)
     if not config.hidden_units:
         raise ConfigError("--hidden_units: expected at least one hidden layer")
     if len(config.samples_per_layer) not in (1, config.n_layers):
@@ -318,4 +321,17 @@ def _check_together(config: Config) -> None:
             f"--network_term=variance needs draws from one q, which "
             f"--method={config.method} does not make; use "
             "--network_term=mean_logit or --variance_weight=0"
+        )
+
+
+def _check_synthetic(config: Config) -> None:
+    if config.synthetic_degree > config.synthetic_nodes / 4:
+        raise ConfigError(
+            f"--synthetic_degree={config.synthetic_degree}: expected at most a "
+            f"quarter of --synthetic_nodes={config.synthetic_nodes}"
+        )
+    if config.synthetic_classes > config.synthetic_nodes / 4:
+        raise ConfigError(
+            f"--synthetic_classes={config.synthetic_classes}: expected at most "
+            f"a quarter of --synthetic_nodes={config.synthetic_nodes}"
         )

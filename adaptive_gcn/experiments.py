@@ -8,15 +8,20 @@ run, one folder a cell; `run_experiments.sh` writes them.
 
 from __future__ import annotations
 
-import json
 import statistics
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from absl import app, flags
 
-from adaptive_gcn.run_folder import RESULT, RunFolderError, write_text
+from adaptive_gcn.run_folder import (
+    RESULT,
+    RunFolderError,
+    read_json,
+    write_text,
+)
 
 _RESULTS_DIR = flags.DEFINE_string(
     "results_dir", "results", "folder with one folder of records a cell"
@@ -30,6 +35,7 @@ _START, _END = "<!-- results -->\n", "<!-- /results -->"
 # What the paper reports for the cell (Tables 1 and 2); none where it is ours.
 PAPER = {
     "cora": ".8744 +- .0034",
+    "cora+paper_sizes": ".8744 +- .0034",
     "citeseer": ".7966 +- .0018",
     "pubmed": ".9060 +- .0016",
     "cora+row1+full": ".8664 +- .0011",
@@ -53,7 +59,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     """
     records = []
     for path in folder.glob("*.json"):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(path)
         if "test_accuracy" not in record:
             raise RunFolderError(f"{path}: expected a copy of a run's {RESULT}")
         records.append(record)
@@ -67,11 +73,7 @@ def table(results_dir: Path) -> str:
         RunFolderError: If there are no records.
     """
     folders = sorted(path for path in results_dir.glob("*") if path.is_dir())
-    rows = [
-        _row(folder.name, records)
-        for folder in folders
-        if (records := read_records(folder))
-    ]
+    rows = [_row(folder) for folder in folders if any(folder.iterdir())]
     if not rows:
         raise RunFolderError(
             f"{results_dir}: no records; run ./run_experiments.sh first"
@@ -93,15 +95,22 @@ def write_section(path: Path, text: str) -> None:
     write_text(path, f"{head}{start}\n{text}\n\n{end}{tail}")
 
 
-def _row(cell: str, records: list[dict[str, Any]]) -> str:
+def _row(folder: Path) -> str:
+    cell, records = folder.name, read_records(folder)
+    n_failed = len(list(folder.glob("*.failed")))
+    names = " ".join(f"`{name}`" for name in cell.split("+"))
+    paper = PAPER.get(cell, "")
+    runs = f"{len(records)}" + (f" ({n_failed} failed)" if n_failed else "")
+    if not records:
+        return f"| {names} | {paper} | failed | | {runs} | | |"
     seconds = statistics.median(r["seconds_per_epoch"] for r in records)
     epochs = statistics.mean(r["epochs"] for r in records)
     columns = (
-        " ".join(f"`{name}`" for name in cell.split("+")),
-        PAPER.get(cell, ""),
+        names,
+        paper,
         _mean_and_deviation(r["test_accuracy"] for r in records),
         _mean_and_deviation(r["val_accuracy"] for r in records),
-        str(len(records)),
+        runs,
         f"{epochs:.0f}",
         f"{seconds:.3f}",
     )
@@ -120,10 +129,13 @@ def main(argv: list[str]) -> None:
     """Print the table."""
     if len(argv) > 1:
         raise app.UsageError(f"unexpected words: {' '.join(argv[1:])}")
-    text = table(Path(_RESULTS_DIR.value))
-    print(text)
-    if _WRITE_INTO.value:
-        write_section(Path(_WRITE_INTO.value), text)
+    try:
+        text = table(Path(_RESULTS_DIR.value))
+        print(text)
+        if _WRITE_INTO.value:
+            write_section(Path(_WRITE_INTO.value), text)
+    except RunFolderError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -173,6 +173,7 @@ class Graph:
             "undirected_edges": self.n_edges,
             "duplicates": edges.duplicates,
             "self_loops": edges.self_loops,
+            "reversed_added": edges.reversed_added,
             "isolated": int(np.count_nonzero(degrees == 0)),
             "unlabelled": int(np.count_nonzero(self.labels == UNLABELLED)),
             "features": self.n_features,
@@ -405,6 +406,11 @@ def _check_adjacency(adjacency: sparse.csr_array) -> None:
         raise GraphError(
             f"adjacency: expected a square matrix. Received: {adjacency.shape}"
         )
+    if not adjacency.has_canonical_format or adjacency.dtype != np.float32:
+        raise GraphError(
+            "adjacency: expected float32 CSR with sorted columns and without "
+            "duplicates; Graph.from_edges makes it so"
+        )
     if not np.all(np.isfinite(adjacency.data) & (adjacency.data > 0)):
         raise GraphError("adjacency: every weight must be finite and > 0")
     if np.any(adjacency.diagonal()):
@@ -422,6 +428,10 @@ def _check_n_rows(features: Features, n_nodes: int) -> None:
 
 def _check_features(features: Features, n_nodes: int) -> None:
     _check_n_rows(features, n_nodes)
+    if features.dtype != np.float32:
+        raise GraphError(
+            f"features: expected float32. Received: {features.dtype}"
+        )
     values = features.data if sparse.issparse(features) else features
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

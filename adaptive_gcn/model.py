@@ -66,7 +66,8 @@ class AdaptiveGCN(keras.Model):
         attention: `none`, `paper` (Eq. (14)) or `plus_one` (authors' code).
         self_dependent: Form of g, see `SelfDependentFunction`.
         skip: Skip connection over the top two layers.
-        dropout: Dropout rate on hidden layers while training.
+        dropout: Dropout rate on hidden layers while training; with `skip` it
+            also drops what the skip connection passes on.
         weight_decay: The bottom kernel is penalised by half of this times
             its squared norm.
         variance_weight: lambda, >= 0. At 0 W_g is not touched.
@@ -76,7 +77,8 @@ class AdaptiveGCN(keras.Model):
         train_sampler: Whether W_g is trained (with lambda > 0).
         draws_from_q: Whether the inputs are draws from one q per layer, so
             that a variance can be estimated (not so for node-wise sampling
-            and for the full neighbourhood).
+            and for the full neighbourhood). The one that is logged is the
+            top layer's. All variances are those of draws with replacement.
 
     Raises:
         ValueError: If a named option is unknown, or a variance is asked of
@@ -171,14 +173,6 @@ class AdaptiveGCN(keras.Model):
         w_g = self.self_dependent.w_g
         return [v for v in self.trainable_variables if v is not w_g]
 
-    @property
-    def metrics(self) -> list[Any]:
-        return [
-            *self.trackers.values(),
-            self.first_diverged,
-            *super().metrics,
-        ]
-
     def build_for(self, n_features: int) -> None:
         """Create all weights, and the slots of both optimisers.
 
@@ -211,9 +205,17 @@ class AdaptiveGCN(keras.Model):
         """Set the optimisers of the network weights and of W_g.
 
         XLA has no kernel for sparse products, so it is off by default.
+
+        Raises:
+            ValueError: If a loss or metrics are given; both are built in.
         """
-        options = {"jit_compile": False, "loss": _CLASS_LOSS, **kwargs}
-        super().compile(optimizer=optimizer, **options)
+        given = {"loss", "metrics", "weighted_metrics"}.intersection(kwargs)
+        if given:
+            raise ValueError(
+                "the loss is Eq. (10) and the metrics are built in. Received: "
+                f"{', '.join(sorted(given))}"
+            )
+        super().compile(optimizer=optimizer, **{"jit_compile": False, **kwargs})
         self.sampler_optimizer = keras.optimizers.get(sampler_optimizer)
         if self.built:
             self._build_optimizers()
@@ -277,9 +279,7 @@ class AdaptiveGCN(keras.Model):
         inputs, labels, _ = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             logits, sampled = self.forward(inputs, training=True)
-            class_loss = tf.reduce_mean(
-                tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            )
+            class_loss = _class_loss(labels, logits)
             # Eq. (10): L = L_c + lambda T; `losses` holds the L2 penalty.
             loss = tf.add_n(
                 [class_loss, self._network_loss(sampled), *self.losses]
@@ -293,10 +293,20 @@ class AdaptiveGCN(keras.Model):
             logs["variance"] = _variance(sampled[-1])
         return self._track(logs, tf.shape(labels)[0])
 
+    def test_step(self, data: Any) -> dict[str, tf.Tensor]:
+        """Class loss of sampled batches; `propagation` has the exact one."""
+        inputs, labels, _ = keras.utils.unpack_x_y_sample_weight(data)
+        tracker = self.trackers["class_loss"]
+        tracker.update_state(
+            _class_loss(labels, self(inputs, training=False)),
+            sample_weight=tf.shape(labels)[0],
+        )
+        return {"class_loss": tracker.result()}
+
     def _track(
         self, logs: dict[str, tf.Tensor], batch_size: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        self.first_diverged.update_state(logs["loss"])
+        self.first_diverged.update_state(logs["class_loss"])
         for name, tracker in self.trackers.items():
             tracker.update_state(logs[name], sample_weight=batch_size)
         return {name: m.result() for name, m in self.trackers.items()}
@@ -376,9 +386,9 @@ class AdaptiveGCN(keras.Model):
 
 
 class FirstDiverged(keras.metrics.Metric):
-    """The first step of the epoch, from 1, whose loss diverged; or 0.
+    """The first step of the epoch, from 1, whose class loss diverged; or 0.
 
-    A loss has diverged when it is not a number or above `DIVERGED_LOSS`.
+    It has diverged when it is not a number or above `DIVERGED_LOSS`.
     """
 
     def __init__(self, name: str = "first_diverged", **kwargs: Any):
@@ -398,7 +408,10 @@ class FirstDiverged(keras.metrics.Metric):
         return self.first
 
 
-_CLASS_LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+def _class_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    )
 
 
 def _check_option(name: str, value: str, options: Sequence[str]) -> None:

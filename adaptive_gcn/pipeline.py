@@ -158,14 +158,16 @@ class Batches:
             [*n_nodes, *(2 * n for n in n_entries), n_nodes[-1]],
         )
         values = tf.split(floats, [*n_entries, *n_nodes[:-1], *n_nodes[:-1]])
+        n_rows = [*n_nodes[1:], *n_nodes[:n_sparse]]
         n_columns = [*n_nodes[:-1], *[self.graph.n_features] * n_sparse]
         matrices = [
             tf.SparseTensor(tf.reshape(indices, (-1, 2)), entries, shape)
-            for indices, entries, shape in zip(
+            for indices, entries, *shape in zip(
                 pieces[n_levels:-1],
-                values,
-                zip([*n_nodes[1:], *n_nodes], n_columns, strict=False),
-                strict=False,
+                values[: len(n_entries)],
+                n_rows,
+                n_columns,
+                strict=True,
             )
         ]
         inputs = {

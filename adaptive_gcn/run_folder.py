@@ -6,6 +6,7 @@ all of it or nothing. No TensorFlow here.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import platform
@@ -46,14 +47,13 @@ def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
         RunFolderError: If it cannot be made or written, or holds results and
             `overwrite` is false.
     """
-    folder = Path(path) if path else _unused(Path("runs") / default_name)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = _make(Path(path)) if path else _make_new(default_name)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise RunFolderError(
-            f"--output_dir={folder}: cannot write there ({error}); give a "
+            f"--output_dir={path}: cannot write there ({error}); give a "
             "folder that can be created and written"
         ) from error
     found = [name for name in _RESULTS if (folder / name).exists()]
@@ -63,17 +63,30 @@ def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
             f"({', '.join(found)}); give another folder, or --overwrite to "
             "replace it"
         )
-    for name in found:
-        (folder / name).unlink()
     return folder
 
 
-def _unused(folder: Path) -> Path:
-    candidate, number = folder, 1
-    while candidate.exists():
-        number += 1
-        candidate = folder.with_name(f"{folder.name}-{number}")
-    return candidate
+def remove_results(folder: Path) -> None:
+    """Remove the records of an earlier run, once the new one can start."""
+    for name in _RESULTS:
+        (folder / name).unlink(missing_ok=True)
+
+
+def _make(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _make_new(name: str) -> Path:
+    """A folder under runs/ that nobody had before."""
+    for number in itertools.count(1):
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise AssertionError  # Not reached: the count has no end.
 
 
 def write_json(path: Path, record: dict[str, Any]) -> None:

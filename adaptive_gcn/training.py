@@ -99,6 +99,7 @@ def train(config: Config) -> dict[str, Any]:
                 f"{graph.name}: no validation nodes, so no epoch can be "
                 f"chosen by --select={config.select}"
             )
+        run_folder.remove_results(folder)
         run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
         return _train(config, graph, folder, device)
 
@@ -114,11 +115,12 @@ def evaluate(config: Config) -> dict[str, Any]:
         `test`, each as the fields of `Scores`.
 
     Raises:
-        run_folder.RunFolderError: If the folder holds no weights, or those
-            of another network.
+        run_folder.RunFolderError: If the folder holds no weights, those of
+            another network, or an evaluation and `overwrite` is false.
     """
     with _on_device(config.device):
         folder = Path(config.output_dir)
+        _check_no_evaluation(folder, config.overwrite)
         graph = load_graph(config)
         network = build_model(config, graph)
         _load_weights(network, folder / run_folder.WEIGHTS)
@@ -133,6 +135,14 @@ def evaluate(config: Config) -> dict[str, Any]:
         }
         run_folder.write_json(folder / run_folder.EVALUATION, record)
         return record
+
+
+def _check_no_evaluation(folder: Path, overwrite: bool) -> None:
+    path = folder / run_folder.EVALUATION
+    if path.exists() and not overwrite:
+        raise run_folder.RunFolderError(
+            f"{path}: an earlier evaluation; give --overwrite to replace it"
+        )
 
 
 def describe(record: dict[str, Any]) -> str:
@@ -351,7 +361,7 @@ def _fit(
                 callbacks.StopOnDivergence(),
                 callbacks.FullValidation(validate),
                 best,
-                keras.callbacks.CSVLogger(str(folder / run_folder.HISTORY)),
+                callbacks.History(str(folder / run_folder.HISTORY)),
                 *([] if terminal else [callbacks.EpochLine()]),
             ],
         )
@@ -433,6 +443,11 @@ def _announce(config: Config, batches: pipeline.Batches, device: str) -> None:
             "g of all nodes is refreshed every %d steps and lags by up to %d",
             config.refresh_interval,
             config.prefetch,
+        )
+    if config.variance_weight and not config.replacement:
+        _LOG.info(
+            "draws without replacement: the variance and the gradient for W_g "
+            "are those of draws with replacement, an approximation"
         )
 
 

@@ -12,8 +12,8 @@ described by (shapes in brackets):
 
 The estimate is mu^(v) = (1/n) sum_j a(v, u_j) / q(u_j) h(u_j) over the n
 draws, Eq. (5) with N(v) restored: a = N p. Where the paper prints |h| (Eqs.
-(6), (16), (17)) and so a scalar mu, the functions named `paper_*` do as
-printed; the others take h as the vector it is (BUILD_NOTES.md section 3).
+(6), (16), (17)) and so a scalar mu, `eq_17` does as printed; the others take
+h as the vector it is (BUILD_NOTES.md section 3).
 
 The gradients are those of log w(u), w the unnormalised weight of q: the
 caller multiplies by dlog w / dW_g.
@@ -64,7 +64,8 @@ def variance_estimate(
 
     1 / (n (n - 1)) sum_j mean_v |a h_j / q_j - mu^(v)|^2: the sample form of
     Eq. (6) for vectors. With one draw there is no estimate and the result
-    is 0.
+    is 0. For draws with replacement; of draws without it, it is what the
+    variance with replacement would be, and too large.
 
     Args:
         moment: [n_samples], `second_moment` of the sampled nodes.
@@ -156,8 +157,8 @@ def eq_17(
     n = tf.reduce_sum(counts)
     parent, node = indices[:, 0], indices[:, 1]
     q = tf.gather(sample_prob, node)
-    norms = tf.sqrt(feature_ops.squared_norms(hidden))
-    scaled_norm = values * tf.gather(norms, node)
+    hidden_norm = tf.sqrt(feature_ops.squared_norms(hidden))
+    scaled_norm = values * tf.gather(hidden_norm, node)
     contribution = scaled_norm / q * tf.gather(counts, node) / n
     mean_norm = tf.math.unsorted_segment_sum(contribution, parent, n_parents)
     deviation = scaled_norm - tf.gather(mean_norm, parent) * q

@@ -46,7 +46,7 @@ FLOATS = [
 ]
 
 
-def test_defaults_are_the_papers():
+def test_default_is_the_papers_method_and_size():
     config = Config()
     assert config.method == "adapt"
     assert config.variance_weight == 0.5

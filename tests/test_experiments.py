@@ -1,7 +1,9 @@
 """The results table comes from the records and stands in the README."""
 
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,60 @@ def test_records_name_no_folder_and_no_host():
         flags = json.loads(path.read_text())["flags"]
         assert not {"data_dir", "output_dir"} & set(flags)
         assert "/home" not in path.read_text()
+
+
+FAKE_PYTHON = """#!/usr/bin/env bash
+if [[ $1 == -c ]]; then echo 0; exit; fi
+if [[ $2 == adaptive_gcn.experiments ]]; then echo table; exit; fi
+for word in "$@"; do
+  case $word in
+    --seed=*) seed=${word#*=} ;;
+    --output_dir=*) dir=${word#*=} ;;
+  esac
+done
+if [[ $seed == 1 ]]; then echo "diverged"; exit 1; fi
+echo "$*" >>"$LOG"
+echo "{}" >"$dir/result.json"
+"""
+
+
+def test_script_runs_what_is_missing_and_marks_failures(tmp_path):
+    python = tmp_path / "python"
+    python.write_text(FAKE_PYTHON)
+    python.chmod(0o755)
+    log, results = tmp_path / "log", tmp_path / "results"
+    environment = {
+        **os.environ,
+        "PYTHON": str(python),
+        "RESULTS_DIR": str(results),
+        "SEEDS": "3",
+        "JOBS": "1",
+        "LOG": str(log),
+    }
+    command = [str(ROOT / "run_experiments.sh"), "cora+row1+full"]
+    for _ in range(2):
+        done = subprocess.run(command, env=environment, capture_output=True)
+        assert done.returncode == 1
+        assert b"seed 1 failed" in done.stderr
+    cell = results / "cora+row1+full"
+    assert sorted(path.name for path in cell.iterdir()) == [
+        "seed0.json",
+        "seed1.failed",
+        "seed2.json",
+    ]
+    assert (cell / "seed1.failed").read_text() == "diverged\n"
+    runs = log.read_text().splitlines()
+    assert len(runs) == 2  # The second call did not run them again.
+    flags = "--flagfile=flags/cora.cfg --flagfile=flags/row1.cfg"
+    assert flags in runs[0]
+
+
+def test_failed_runs_are_counted_and_never_a_number(tmp_path):
+    record(tmp_path / "cora", 0, 0.80)
+    (tmp_path / "cora" / "seed1.failed").write_text("diverged\n")
+    (tmp_path / "pubmed").mkdir()
+    (tmp_path / "pubmed" / "seed0.failed").write_text("diverged\n")
+    rows = experiments.table(tmp_path).splitlines()[2:]
+    assert "| 1 (1 failed) |" in rows[0]
+    assert "| failed |" in rows[1]
+    assert "0 (1 failed)" in rows[1]

@@ -143,6 +143,7 @@ def test_statistics_count_everything():
         "undirected_edges": 2,
         "duplicates": 1,
         "self_loops": 1,
+        "reversed_added": 1,
         "isolated": 2,
         "unlabelled": 2,
         "features": 3,
@@ -382,7 +383,12 @@ def test_constructor_takes_what_satisfies_the_invariants():
     "changes, message",
     [
         ({"adjacency": ADJACENCY[:5]}, r"square matrix. Received: \(5, 6\)"),
-        ({"adjacency": ADJACENCY + np.eye(6)}, "self-loops"),
+        (
+            {"adjacency": (ADJACENCY + np.eye(6)).astype(np.float32)},
+            "self-loops",
+        ),
+        ({"adjacency": ADJACENCY.astype(float)}, "expected float32 CSR"),
+        ({"features": np.eye(6)}, "expected float32. Received: float64"),
         ({"adjacency": np.triu(ADJACENCY)}, "symmetric"),
         ({"adjacency": -ADJACENCY}, "finite and > 0"),
         ({"adjacency": ADJACENCY * np.nan}, "finite and > 0"),

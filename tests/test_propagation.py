@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from scipy import sparse
 
 from adaptive_gcn import model, propagation
 from adaptive_gcn.graph import normalize_adjacency
+from adaptive_gcn.sampling import samplers
 from tests.helpers import ring_graph
 
 
@@ -83,3 +85,33 @@ def test_dropout_does_not_reach_the_full_architecture():
     np.testing.assert_array_equal(first, second)
     expected = plain_gcn(network, matrix.toarray(), graph.features)
     np.testing.assert_allclose(first, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("attention", model.ATTENTION_FORMS)
+@pytest.mark.parametrize("skip", [False, True])
+def test_network_over_the_full_sampler_equals_the_full_architecture(
+    attention, skip
+):
+    graph = ring_graph()
+    matrix = normalize_adjacency(graph.adjacency)
+    network = networks(attention=attention, skip=skip)
+    nodes = np.array([3, 17, 4])
+    layers = samplers.sample_layers(
+        samplers.FullSampler(matrix), nodes, (1, 1, 1), np.random.default_rng(0)
+    )
+    levels = [*(layer.nodes for layer in layers), nodes]
+    inputs = {
+        "features": tuple(tf.constant(graph.features[n]) for n in levels),
+        "adjacency": tuple(
+            tf.SparseTensor(
+                layer.indices, layer.values, (len(above), len(layer.nodes))
+            )
+            for layer, above in zip(layers, levels[1:], strict=True)
+        ),
+        "sample_prob": tuple(layer.sample_prob for layer in layers),
+        "counts": tuple(layer.counts for layer in layers),
+    }
+    full = propagation.FullPropagation(matrix, graph.features)
+    np.testing.assert_allclose(
+        network(inputs), full.logits(network, nodes), atol=1e-5
+    )

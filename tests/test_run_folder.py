@@ -9,7 +9,11 @@ import types
 import pytest
 
 from adaptive_gcn import __version__, run_folder
-from adaptive_gcn.run_folder import RunFolderError, claim
+from adaptive_gcn.run_folder import (
+    RunFolderError,
+    claim,
+    remove_results,
+)
 
 RECORDS = (
     "result.json",
@@ -55,6 +59,8 @@ def test_overwrite_removes_all_records_and_nothing_else(tmp_path):
     for name in (*RECORDS, "notes.txt"):
         (tmp_path / name).write_text("old")
     claim(str(tmp_path), overwrite=True)
+    assert len(files_of(tmp_path)) == len(RECORDS) + 1  # Not before the run.
+    remove_results(tmp_path)
     assert files_of(tmp_path) == {"notes.txt": "old"}
 
 

@@ -117,7 +117,7 @@ def test_record_names_neither_the_machine_nor_a_path(run):
 def test_history_has_one_line_per_epoch(run):
     folder, _, record = run
     lines = history_of(folder)
-    assert [line["epoch"] for line in lines] == ["0", "1", "2", "3"]
+    assert [line["epoch"] for line in lines] == ["1", "2", "3", "4"]
     assert set(lines[0]) == {
         "epoch",
         "loss",

@@ -140,6 +140,27 @@ def test_paper_gradient_is_biased_but_points_the_same_way(layer):
     assert np.linalg.norm(paper - numerical) > 0.1 * np.linalg.norm(numerical)
 
 
+def test_paper_gradient_is_eq_17_chained_to_log_w_draw_by_draw(layer):
+    """sum_j dVar/dq_j q_j (dlog w_j - mean over draws of dlog w)."""
+    adjacency, hidden, features = layer[:3]
+    q = proposal(layer, layer[4])
+    draws = np.array([0, 2, 2])
+    norms = np.linalg.norm(hidden, axis=1)
+    mean_norm = np.mean(adjacency[:, draws] * norms[draws] / q[draws], axis=1)
+    mean_slope = features[draws].mean(axis=0)
+    expected = np.zeros(N_FEATURES)
+    for u in draws:
+        scaled = adjacency[:, u] * norms[u]
+        per_parent = -scaled * (scaled - mean_norm * q[u]) / (9 * q[u] ** 3)
+        expected += per_parent.mean() * q[u] * (features[u] - mean_slope)
+    nodes, block = sampled_block(adjacency, q, draws)
+    gradient = variance.paper_gradient(
+        hidden=tf.constant(hidden[nodes]), n_parents=N_PARENTS, **block
+    )
+    chained = gradient.numpy() @ features[nodes]
+    np.testing.assert_allclose(chained, expected, rtol=1e-9)
+
+
 def test_eq_17_value_by_hand():
     # One parent, nodes 0 and 1 with |h| = 5 and 2, p = .5 and .25,
     # q = .4 and .2, node 0 drawn twice: n = 3.

@@ -230,8 +230,9 @@ class AdaptiveSampler(Sampler):
 
     q(u) is proportional to sum_v p(u|v) g(u), Eq. (9), or, for "l2", to
     sqrt(sum_v a(v,u)^2) g(u), the form that minimises the mean variance over
-    the parents if g is the norm of the hidden features (MATH.md). g may be
-    out of date: that costs variance, but the estimate stays unbiased.
+    the parents if g is the norm of the hidden features (BUILD_NOTES.md
+    section 3). g may be out of date: that costs variance, but the estimate
+    stays unbiased.
 
     Args:
         norm_adjacency: See `Sampler`.
