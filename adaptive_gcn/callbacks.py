@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 _LOG = logging.getLogger(__name__)
-_REMEDY = (
+REMEDY = (
     "lower --learning_rate, --variance_weight or --sampler_learning_rate, or "
     "scale the features"
 )
@@ -64,7 +64,7 @@ class StopOnDivergence(keras.callbacks.Callback):
         step = int(self.model.first_diverged.result()) or last_step
         raise TrainingDivergedError(
             f"training diverged: epoch {self._epoch}, step {step}: the {name} "
-            f"is {float(value)}; {_REMEDY}"
+            f"is {float(value)}; {REMEDY}"
         )
 
 
@@ -92,7 +92,7 @@ class FullValidation(keras.callbacks.Callback):
         if not math.isfinite(logs["val_loss"]):
             raise TrainingDivergedError(
                 f"training diverged: epoch {epoch + 1}: the validation loss "
-                f"is {logs['val_loss']}; {_REMEDY}"
+                f"is {logs['val_loss']}; {REMEDY}"
             )
 
 

@@ -96,7 +96,10 @@ class Config:
         False, "replace the normalised adjacency M by M + M^2 (Sec. 6.2)"
     )
     identity_weight: float = _option(
-        0.0, "multiple of the identity added after normalisation", low=0
+        0.0,
+        "multiple of the identity added after normalisation",
+        low=0,
+        high=1e6,
     )
 
     # Network.
@@ -160,6 +163,7 @@ class Config:
         "batches sampled ahead; above 0 a trained g lags by as many steps and "
         "the run is not reproducible bit by bit",
         low=0,
+        high=1000,
     )
 
     # Variance reduction.
@@ -259,7 +263,30 @@ class Config:
         }
 
 
+_KINDS: dict[Any, tuple[type, ...]] = {
+    "str": (str,),
+    "bool": (bool,),
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+    "tuple[int, ...]": (tuple,),
+}
+
+
+def _check_kind(field: dataclasses.Field[Any], value: Any) -> None:
+    right = isinstance(value, _KINDS[field.type])
+    if isinstance(value, bool):
+        right = field.type == "bool"
+    if isinstance(value, tuple):
+        right = right and all(type(number) is int for number in value)
+    if not right:
+        raise ConfigError(
+            f"--{field.name}={value!r}: expected a value of type {field.type}"
+        )
+
+
 def _check_field(field: dataclasses.Field[Any], value: Any) -> None:
+    _check_kind(field, value)
     allowed = field.metadata
     if allowed["choices"] and value not in allowed["choices"]:
         raise ConfigError(

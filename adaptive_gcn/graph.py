@@ -21,6 +21,7 @@ Features = Any  # [n_nodes, n_features] float32: np.ndarray or sparse.csr_array
 UNLABELLED = -1
 
 NORMALIZATIONS = ("sym", "row")
+DENSE_LIMIT_BYTES = 2**30  # Sparse features above this are never made dense.
 FEATURE_SCALINGS = ("raw", "row", "l2", "standard")
 
 
@@ -147,7 +148,7 @@ class Graph:
         adjacency, statistics = _adjacency_from_edges(
             edges, features.shape[0], name
         )
-        if None not in (class_names, n_classes):
+        if class_names is not None and n_classes is not None:
             raise GraphError("give n_classes or class_names, not both")
         if class_names is None:
             labels, class_names = _as_classes(labels, n_classes, name)
@@ -262,12 +263,12 @@ def scale_features(
         scaling: "raw" (as they are), "row" (rows sum to 1 in absolute value),
             "l2" (rows of Euclidean length 1) or "standard" (columns of mean 0
             and deviation 1 over `train_nodes`; constant columns are only
-            centred).
+            centred; sparse features become dense, up to 1 GiB).
         train_nodes: Ids of the nodes that "standard" takes its statistics
             from.
 
     Returns:
-        Scaled features of the same kind (dense or CSR).
+        Scaled features, dense or CSR as before except for "standard".
 
     Raises:
         DataError: If "standard" is asked of sparse features, which centring
@@ -279,9 +280,10 @@ def scale_features(
     if scaling == "standard":
         return _standardize(features, train_nodes)
     if scaling == "row":
-        norms = abs(features).sum(axis=1)
+        norms = abs(features).sum(axis=1, dtype=np.float64)
     elif scaling == "l2":
-        norms = np.sqrt((features * features).sum(axis=1))
+        wide = features.astype(np.float64)
+        norms = np.sqrt((wide * wide).sum(axis=1))
     else:
         raise ValueError(
             f"`scaling` must be one of {FEATURE_SCALINGS}. "
@@ -297,12 +299,18 @@ def scale_features(
 def _standardize(
     features: Features, train_nodes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.float32]:
+    if not len(train_nodes):
+        raise DataError("scaling='standard' needs training nodes")
     if sparse.issparse(features):
-        raise DataError(
-            "scaling='standard' centres the columns and would turn sparse "
-            f"features of shape {features.shape} dense; use 'row' or 'l2', or "
-            "pass dense features"
-        )
+        n_bytes = 4 * features.shape[0] * features.shape[1]
+        if n_bytes > DENSE_LIMIT_BYTES:
+            raise DataError(
+                "scaling='standard' centres the columns, which makes sparse "
+                f"features dense: {n_bytes / 2**30:.1f} GiB for shape "
+                f"{features.shape}, more than the 1 GiB allowed; use 'row' or "
+                "'l2'"
+            )
+        features = features.toarray()
     train = features[train_nodes].astype(np.float64)
     deviation = train.std(axis=0)
     deviation[deviation == 0] = 1.0
@@ -320,6 +328,7 @@ def _as_features(features: Any) -> Features:
     if not sparse.issparse(matrix):
         return np.array(matrix, np.float32)
     result = sparse.csr_array(matrix, dtype=np.float32, copy=True)
+    _check_structure(result, "features")
     result.sum_duplicates()
     return result
 
@@ -356,7 +365,10 @@ def _as_classes(
 def _adjacency_from_edges(
     edges: npt.ArrayLike, n_nodes: int, name: str
 ) -> tuple[sparse.csr_array, EdgeStatistics]:
-    pairs = np.asarray(edges)
+    try:
+        pairs = np.asarray(edges)
+    except ValueError as error:
+        raise GraphError(f"edges: expected pairs of ids: {error}") from error
     if pairs.size == 0:
         pairs = np.empty((0, 2), np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
@@ -401,7 +413,16 @@ def _symmetric_adjacency(
     return adjacency.astype(np.float32), statistics
 
 
+def _check_structure(matrix: sparse.csr_array, name: str) -> None:
+    """Refuse a CSR matrix whose indices point outside of it."""
+    try:
+        matrix.check_format(full_check=True)
+    except ValueError as error:
+        raise GraphError(f"{name}: not a valid CSR matrix: {error}") from error
+
+
 def _check_adjacency(adjacency: sparse.csr_array) -> None:
+    _check_structure(adjacency, "adjacency")
     if adjacency.shape[0] != adjacency.shape[1]:
         raise GraphError(
             f"adjacency: expected a square matrix. Received: {adjacency.shape}"
@@ -432,6 +453,8 @@ def _check_features(features: Features, n_nodes: int) -> None:
         raise GraphError(
             f"features: expected float32. Received: {features.dtype}"
         )
+    if sparse.issparse(features):
+        _check_structure(features, "features")
     values = features.data if sparse.issparse(features) else features
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from adaptive_gcn import feature_ops, variance
 
 LINEAR_FLOOR = 1e-3  # Keeps |W_g x| away from 0, where q would vanish.
-EXP_LIMIT = 20.0  # W_g x is held in [-20, 20] before exp.
+LIMIT = 20.0  # W_g x is held in [-20, 20] before exp and softplus.
 SELF_DEPENDENT_FORMS = ("linear", "relu1", "exp", "softplus")
 
 
@@ -29,7 +29,7 @@ class SelfDependentFunction(keras.layers.Layer):
       the adjacency does not, which would bias the estimate, hence the floor.
     - `relu1`: $\max(r, 0) + 1$, the authors' code.
     - `exp`: $e^r$ with $r$ held in [-20, 20].
-    - `softplus`: $\log(1 + e^{r + 1})$.
+    - `softplus`: $\log(1 + e^{r + 1})$ with $r$ held likewise.
 
     Args:
         form: One of `linear`, `relu1`, `exp`, `softplus`.
@@ -81,8 +81,8 @@ class SelfDependentFunction(keras.layers.Layer):
         if self.form == "relu1":
             return tf.nn.relu(response) + 1.0
         if self.form == "exp":
-            return tf.exp(tf.clip_by_value(response, -EXP_LIMIT, EXP_LIMIT))
-        return tf.nn.softplus(response + 1.0)
+            return tf.exp(tf.clip_by_value(response, -LIMIT, LIMIT))
+        return tf.nn.softplus(tf.clip_by_value(response, -LIMIT, LIMIT) + 1.0)
 
     def log_slope(self, response: tf.Tensor) -> tf.Tensor:
         """Dlog g / dr, so that dlog g / dW_g = `log_slope` x(u), [n_nodes]."""
@@ -91,11 +91,11 @@ class SelfDependentFunction(keras.layers.Layer):
         if self.form == "relu1":
             positive = tf.cast(response > 0, response.dtype)
             return positive / (tf.nn.relu(response) + 1.0)
+        inside = tf.cast(tf.abs(response) < LIMIT, response.dtype)
         if self.form == "exp":
-            inside = tf.abs(response) < EXP_LIMIT
-            return tf.cast(inside, response.dtype)
-        shifted = response + 1.0
-        return tf.sigmoid(shifted) / tf.nn.softplus(shifted)
+            return inside
+        shifted = tf.clip_by_value(response, -LIMIT, LIMIT) + 1.0
+        return inside * tf.sigmoid(shifted) / tf.nn.softplus(shifted)
 
     def chain(self, features: tf.Tensor, log_gradient: tf.Tensor) -> tf.Tensor:
         """Chain dVar/dlog w at sampled nodes to W_g: sum_j . dlog g/dW_g.

@@ -65,6 +65,8 @@ def parse_flags(argv: list[str]) -> Config:
         run_folder.RunFolderError: If the run to evaluate cannot be read.
     """
     flag_values = flags.FLAGS
+    if any(word in ("--flagfile=", "-flagfile=") for word in argv):
+        raise flags.Error("--flagfile= names no file")
     try:
         stray = flag_values(argv)[1:]
     except flags.CantOpenFlagFileError as error:
@@ -73,6 +75,8 @@ def parse_flags(argv: list[str]) -> Config:
             f"cannot read the flag file {path} (paths of flag files, nested "
             "ones too, count from the working folder)"
         ) from error
+    except UnicodeDecodeError as error:
+        raise flags.Error(f"a flag file is not UTF-8: {error}") from error
     if stray:
         raise flags.Error(
             f"expected only --name=value flags. Received: {' '.join(stray)}"
@@ -115,7 +119,11 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
     if not flag_values["data_dir"].present:
         values["data_dir"] = stored.get("data_dir", "")
     for name in set(values).difference(_FREE_IN_EVALUATION):
-        value = stored.get(name, values[name])
+        if name not in stored:
+            raise run_folder.RunFolderError(
+                f"{path}: has no {name}; expected every setting of the run"
+            )
+        value = stored[name]
         value = tuple(value) if isinstance(value, list) else value
         if flag_values[name].present and value != values[name]:
             raise flags.Error(
@@ -157,11 +165,15 @@ def main(config: Config) -> None:
             print(training.describe(training.train(config)))
     except training.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; the best weights so far are kept", file=sys.stderr)
+        sys.exit(130)
 
 
 def run() -> None:
     """Entry point of the console script."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ["KERAS_BACKEND"] = "tensorflow"
     logging.set_verbosity(logging.INFO)
     for field in dataclasses.fields(Config):  # For --help of the script.
         flag = flags.FLAGS[field.name]

@@ -53,8 +53,8 @@ def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
             pass
     except OSError as error:
         raise RunFolderError(
-            f"--output_dir={path}: cannot write there ({error}); give a "
-            "folder that can be created and written"
+            f"--output_dir={path or 'runs'}: cannot write there ({error}); "
+            "give a folder that can be created and written"
         ) from error
     found = [name for name in _RESULTS if (folder / name).exists()]
     if found and not overwrite:
@@ -79,10 +79,11 @@ def _make(folder: Path) -> Path:
 
 def _make_new(name: str) -> Path:
     """A folder under runs/ that nobody had before."""
+    runs = _make(Path("runs"))
     for number in itertools.count(1):
-        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        folder = runs / (name if number == 1 else f"{name}-{number}")
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
         except FileExistsError:
             continue
         return folder

@@ -42,11 +42,14 @@ from adaptive_gcn.sampling import importance, samplers
 _LOG = logging.getLogger(__name__)
 
 MOST_STEPS_PER_EXECUTION = 100
+SAME_ACCURACY = 5e-3  # A tie may turn between machines; settings move more.
 
 # What a user can cause and mend: one line and no traceback.
 USER_ERRORS = (
     ConfigError,
     DataError,
+    MemoryError,
+    tf.errors.ResourceExhaustedError,
     OSError,  # Of our own making (RunFolderError, DataNotFoundError) or not.
     callbacks.TrainingDivergedError,
 )
@@ -92,15 +95,16 @@ def train(config: Config) -> dict[str, Any]:
             f"{config.dataset}-{config.method}-seed{config.seed}",
         )
         keras.backend.clear_session()
+        keras.config.set_floatx("float32")
         keras.utils.set_random_seed(config.seed)
         graph = load_graph(config)
-        if not len(graph.val_nodes):
+        if not len(graph.val_nodes) or not len(graph.train_nodes):
             raise ConfigError(
-                f"{graph.name}: no validation nodes, so no epoch can be "
-                f"chosen by --select={config.select}"
+                f"{graph.name}: expected nodes to train on and nodes to "
+                f"choose an epoch by, with --select={config.select}. Received: "
+                f"{len(graph.train_nodes)} training and "
+                f"{len(graph.val_nodes)} validation nodes"
             )
-        run_folder.remove_results(folder)
-        run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
         return _train(config, graph, folder, device)
 
 
@@ -133,6 +137,7 @@ def evaluate(config: Config) -> dict[str, Any]:
             )
             if len(nodes)
         }
+        _check_same_as_trained(folder, record["validation"]["accuracy"])
         run_folder.write_json(folder / run_folder.EVALUATION, record)
         return record
 
@@ -142,6 +147,19 @@ def _check_no_evaluation(folder: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise run_folder.RunFolderError(
             f"{path}: an earlier evaluation; give --overwrite to replace it"
+        )
+
+
+def _check_same_as_trained(folder: Path, val_accuracy: float) -> None:
+    """Settings changed by hand would score another network in silence."""
+    path = folder / run_folder.RESULT
+    if not path.exists():
+        return
+    trained = run_folder.read_json(path).get("val_accuracy")
+    if trained is None or abs(trained - val_accuracy) > SAME_ACCURACY:
+        raise run_folder.RunFolderError(
+            f"{path}: has validation accuracy {trained}, but now it is "
+            f"{val_accuracy:.4f}; settings, weights or data have changed"
         )
 
 
@@ -221,8 +239,11 @@ def build_batches(
     # Must not hold `network`: TensorFlow keeps the dataset's function while
     # the network's own functions live, and no collector finds that cycle.
     def self_importance() -> npt.NDArray[np.float64]:
+        values = w_g.numpy()[:, 0]
+        if not np.all(np.isfinite(values)):
+            raise callbacks.TrainingDivergedError("W_g is not finite")
         return importance.self_importance(
-            train_graph.features, w_g.numpy()[:, 0], config.self_dependent
+            train_graph.features, values, config.self_dependent
         )
 
     return pipeline.Batches(
@@ -282,6 +303,8 @@ def _train(
     batches = build_batches(config, graph, network)
     full = full_propagation(config, graph)
     _announce(config, batches, device)
+    run_folder.remove_results(folder)
+    run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
     best, timer = _fit(config, graph, network, batches, full, folder)
     validation = score(network, full, graph, graph.val_nodes)
     record = {
@@ -365,6 +388,13 @@ def _fit(
                 *([] if terminal else [callbacks.EpochLine()]),
             ],
         )
+    except tf.errors.OpError as error:
+        if not np.all(np.isfinite(network.self_dependent.w_g.numpy())):
+            raise callbacks.TrainingDivergedError(
+                f"training diverged: epoch {len(timer.seconds) + 1}: W_g is "
+                f"not finite; {callbacks.REMEDY}"
+            ) from error
+        raise
     finally:
         batches.close()
         if best.best_weights is not None:
@@ -394,6 +424,8 @@ def _save_weights(network: model.AdaptiveGCN, path: Path) -> None:
 
 
 def _load_weights(network: model.AdaptiveGCN, path: Path) -> None:
+    if not path.exists():
+        raise run_folder.RunFolderError(f"{path}: there are no weights")
     try:
         network.load_weights(path)
     except (OSError, ValueError) as error:

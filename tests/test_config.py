@@ -12,14 +12,14 @@ from adaptive_gcn.config import Config, ConfigError, describe_range
 OUTSIDE = [
     ("seed", -1, "at least 0 and at most 2147483647"),
     ("seed", 2**31, "at least 0 and at most 2147483647"),
-    ("identity_weight", -0.1, "at least 0"),
+    ("identity_weight", -0.1, "at least 0 and at most 1000000.0"),
     ("hidden_units", (16, 0), "at least 1"),
     ("dropout", -0.1, "at least 0 and at most 0.99"),
     ("dropout", 1.0, "at least 0 and at most 0.99"),
     ("samples_per_layer", (0,), "at least 1"),
     ("n_neighbors", 0, "at least 1"),
     ("refresh_interval", 0, "at least 1"),
-    ("prefetch", -1, "at least 0"),
+    ("prefetch", -1, "at least 0 and at most 1000"),
     ("variance_weight", -1.0, "at least 0"),
     ("batch_size", -1, "at least 1"),
     ("batch_size", 0, "at least 1"),
@@ -205,3 +205,22 @@ def test_every_setting_has_a_help_text():
     for field in dataclasses.fields(Config):
         assert len(field.metadata["help"]) > 5, field.name
         assert not field.metadata["help"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("two_hop", "false"),
+        ("epochs", 2.5),
+        ("epochs", None),
+        ("epochs", True),
+        ("dropout", None),
+        ("hidden_units", (16.5,)),
+        ("hidden_units", [16]),
+        ("output_dir", None),
+        ("overwrite", 1),
+    ],
+)
+def test_value_of_another_type_is_named(name, value):
+    with pytest.raises(ConfigError, match=f"--{name}=.*: expected a value of"):
+        Config(**{name: value})

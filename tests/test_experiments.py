@@ -7,8 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
-from adaptive_gcn import experiments
+from adaptive_gcn import experiments, main
 from adaptive_gcn.run_folder import RunFolderError
 
 ROOT = Path(__file__).parents[1]
@@ -129,3 +131,17 @@ def test_failed_runs_are_counted_and_never_a_number(tmp_path):
     assert "| 1 (1 failed) |" in rows[0]
     assert "| failed |" in rows[1]
     assert "0 (1 failed)" in rows[1]
+
+
+def test_records_have_the_flags_of_their_flag_files(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for folder in (ROOT / "results").iterdir():
+        words = [f"--flagfile=flags/{n}.cfg" for n in folder.name.split("+")]
+        with flagsaver.flagsaver():
+            flags.FLAGS.unparse_flags()
+            expected = main.parse_flags(["main", *words]).as_dict()
+        for path in folder.glob("*.json"):
+            found = json.loads(path.read_text())["flags"]
+            assert path.name == f"seed{found.pop('seed')}.json"
+            assert found == {key: expected[key] for key in found}
+            assert len(found) == len(expected) - 5  # Folders, mode, seed.

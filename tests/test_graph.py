@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from adaptive_gcn import graph as graph_module
 from adaptive_gcn.graph import (
+    DataError,
     EdgeStatistics,
     Graph,
     GraphError,
@@ -610,9 +612,33 @@ def test_standard_only_centres_a_constant_column():
     np.testing.assert_allclose(scaled, [[0, -1], [0, 1], [3, -2]])
 
 
-def test_standard_refuses_sparse_features():
-    with pytest.raises(ValueError, match=r"shape \(3, 2\) dense; use 'row'"):
-        scale_features(sparse.csr_array(SIGNED), "standard", TRAIN)
+def test_standard_makes_sparse_features_dense_up_to_a_limit(monkeypatch):
+    features = sparse.csr_array(np.eye(3, 2, dtype=np.float32))
+    nodes = np.array([0, 1])
+    scaled = scale_features(features, "standard", nodes)
+    expected = scale_features(features.toarray(), "standard", nodes)
+    np.testing.assert_array_equal(scaled, expected)
+    monkeypatch.setattr(graph_module, "DENSE_LIMIT_BYTES", 20)
+    with pytest.raises(DataError, match=r"GiB for shape \(3, 2\).*use 'row'"):
+        scale_features(features, "standard", nodes)
+    with pytest.raises(DataError, match="needs training nodes"):
+        scale_features(features, "standard", nodes[:0])
+
+
+@pytest.mark.parametrize("scaling", ["row", "l2"])
+@pytest.mark.parametrize("size", [1e-30, 1e25, 1e38])
+def test_rows_of_extreme_size_are_scaled_and_not_lost(scaling, size):
+    features = np.full((2, 4), size, np.float32)
+    scaled = scale_features(features, scaling, np.array([0]))
+    expected = 0.25 if scaling == "row" else 0.5
+    np.testing.assert_allclose(scaled, expected, rtol=1e-5)
+
+
+def test_csr_indices_outside_the_matrix_are_refused():
+    features = sparse.csr_array(np.eye(3, dtype=np.float32))
+    features.indices[0] = 2_000_000_000
+    with pytest.raises(GraphError, match="features: not a valid CSR matrix"):
+        Graph.from_edges([[0, 1], [1, 0]], features, [0, 1, 0], [0, 1, 2])
 
 
 def test_unknown_scaling_is_refused():

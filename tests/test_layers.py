@@ -48,7 +48,7 @@ def test_host_and_layer_forms_of_g_agree(form):
     layer = build_g(form, w_g)
     np.testing.assert_allclose(layer(features), on_host, rtol=1e-5)
     assert importance.LINEAR_FLOOR == layers.LINEAR_FLOOR
-    assert importance.EXP_LIMIT == layers.EXP_LIMIT
+    assert importance.LIMIT == layers.LIMIT
 
 
 def test_host_form_of_g_names_an_unknown_form():
@@ -71,9 +71,13 @@ def test_chain_equals_autodiff_of_log_g(form, sparse):
     np.testing.assert_allclose(chained, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_exp_has_no_slope_outside_its_limits():
-    slope = build_g("exp", [1.0]).log_slope(tf.constant([-30.0, 0.0, 30.0]))
-    assert slope.numpy().tolist() == [0.0, 1.0, 0.0]
+@pytest.mark.parametrize("form", ["exp", "softplus"])
+def test_g_is_positive_and_flat_outside_its_limits(form):
+    far = tf.constant([-200.0, 0.0, 200.0])
+    slope = build_g(form, [1.0]).log_slope(far).numpy()
+    assert slope[0] == slope[2] == 0.0 < slope[1]
+    values = importance.self_importance(far.numpy()[:, None], [1.0], form)
+    assert np.all(values.astype(np.float32) > 0)
 
 
 def test_self_dependent_function_starts_at_one_for_every_node():

@@ -25,6 +25,7 @@ FACTS = {
         "undirected_edges": 5278,
         "duplicates": 302,
         "self_loops": 0,
+        "reversed_added": 0,
         "isolated": 0,
         "unlabelled": 0,
         "features": 1433,
@@ -39,6 +40,7 @@ FACTS = {
         "undirected_edges": 4552,
         "duplicates": 236,
         "self_loops": 124,
+        "reversed_added": 0,
         "isolated": 48,
         "unlabelled": 15,
         "features": 3703,
@@ -53,6 +55,7 @@ FACTS = {
         "undirected_edges": 44324,
         "duplicates": 25,
         "self_loops": 3,
+        "reversed_added": 0,
         "isolated": 0,
         "unlabelled": 0,
         "features": 500,
@@ -373,3 +376,16 @@ def test_load_warns_of_a_class_without_training_example(
     assert [r.getMessage() for r in warnings] == [
         "tiny: no training example of class 2; it cannot be learnt"
     ]
+
+
+def test_head_files_that_are_not_the_head_are_refused(
+    tmp_path, write_planetoid
+):
+    write_planetoid(tmp_path)
+    path = tmp_path / "ind.tiny.y"
+    with path.open("rb") as file:
+        labels = pickle.load(file)
+    with path.open("wb") as file:
+        pickle.dump(labels[:, ::-1].copy(), file, protocol=2)
+    with pytest.raises(GraphError, match="first rows of allx, ally"):
+        read_planetoid(tmp_path, "tiny", n_val=2, verify=False)

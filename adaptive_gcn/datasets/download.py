@@ -67,10 +67,15 @@ def locate(dataset: str, data_dir: str | os.PathLike[str] = "") -> pathlib.Path:
 
 def _root(data_dir: str | os.PathLike[str]) -> pathlib.Path:
     chosen = os.fspath(data_dir) or os.environ.get(DATA_DIR_VARIABLE)
-    if chosen:
-        return pathlib.Path(chosen).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return pathlib.Path(cache).expanduser() / "adaptive_gcn"
+    folder = pathlib.Path(chosen or f"{cache}/adaptive_gcn")
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:
+        raise DataNotFoundError(
+            f"data folder {folder}: {error}; name another with --data_dir or "
+            f"{DATA_DIR_VARIABLE}"
+        ) from error
 
 
 def _missing(dataset: str, folder: pathlib.Path) -> list[str]:

@@ -183,6 +183,16 @@ def _parse_ids(content: bytes, path: pathlib.Path) -> _Ids:
     return np.array(ids, np.int64)
 
 
+def _check_head(raw: _Raw) -> None:
+    """Rows x, y must be the first rows of allx, ally."""
+    n = raw.x.shape[0]
+    if (raw.allx[:n] != raw.x).nnz or not np.array_equal(raw.ally[:n], raw.y):
+        raise GraphError(
+            "x, y: expected the first rows of allx, ally; the files do not "
+            "belong together"
+        )
+
+
 def _check_shapes(raw: _Raw) -> None:
     test = raw.test_index
     if not len(test) or len(np.unique(test)) < len(test):
@@ -206,6 +216,7 @@ def _check_shapes(raw: _Raw) -> None:
     _check_equal(raw, "tx", "test_index", axis=0)
     for part, other in (("x", "allx"), ("tx", "allx")):
         _check_equal(raw, part, other, axis=1)
+    _check_head(raw)
     for part, other in (("y", "ally"), ("ty", "ally")):
         _check_equal(raw, part, other, axis=1)
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 LINEAR_FLOOR = 1e-3
-EXP_LIMIT = 20.0
+LIMIT = 20.0
 
 
 def self_importance(
@@ -38,9 +38,9 @@ def self_importance(
     if form == "relu1":
         return np.maximum(response, 0.0) + 1.0
     if form == "exp":
-        return np.exp(np.clip(response, -EXP_LIMIT, EXP_LIMIT))
+        return np.exp(np.clip(response, -LIMIT, LIMIT))
     if form == "softplus":
-        return np.logaddexp(0.0, response + 1.0)
+        return np.logaddexp(0.0, np.clip(response, -LIMIT, LIMIT) + 1.0)
     raise ValueError(
         "`form` must be linear, relu1, exp or softplus. "
         f"Received: form={form!r}"

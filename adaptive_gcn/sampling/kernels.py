@@ -37,12 +37,16 @@ _LOW_FIVE = np.uint32(31)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _kernel(function: _Function) -> _Function:
-    """Compile, without the GIL; the machine code is kept on disk."""
-    return cast(_Function, numba.njit(nogil=True, cache=True)(function))
+def kernel(function: _Function) -> _Function:
+    """Compile, without the GIL; the machine code is kept on disk if it can."""
+    try:
+        compiled = numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # Neither the package nor a user's cache is writable.
+        compiled = numba.njit(nogil=True)(function)
+    return cast(_Function, compiled)
 
 
-@_kernel
+@kernel
 def first_invalid(parents: Ints, position: Scratch) -> int:
     """Index of the first id that is out of range or repeated; -1 if none."""
     n_valid = 0
@@ -56,7 +60,7 @@ def first_invalid(parents: Ints, position: Scratch) -> int:
     return n_valid if n_valid < len(parents) else -1
 
 
-@_kernel
+@kernel
 def merge_repeats(ordered: Ints) -> tuple[Ints, Floats]:
     """The distinct values of a sorted array and how often each occurs."""
     distinct = np.empty(len(ordered), np.int64)
@@ -70,7 +74,7 @@ def merge_repeats(ordered: Ints) -> tuple[Ints, Floats]:
     return distinct[:n_distinct].copy(), counts[:n_distinct].copy()
 
 
-@_kernel
+@kernel
 def count_entries(indptr: Ints, parents: Ints) -> int:
     """The number of non-zeros in the rows of the parents."""
     n_entries = 0
@@ -79,7 +83,7 @@ def count_entries(indptr: Ints, parents: Ints) -> int:
     return n_entries
 
 
-@_kernel
+@kernel
 def extract_block(
     csr: Csr,
     parents: Ints,
@@ -124,7 +128,7 @@ def extract_block(
     return indices[:nnz].copy(), values[:nnz].copy()
 
 
-@_kernel
+@kernel
 def distinct_columns(csr: Csr, parents: Ints, position: Scratch) -> Ints:
     """All neighbours of the parents, in no particular order."""
     indptr, columns, _ = csr
@@ -144,7 +148,7 @@ def distinct_columns(csr: Csr, parents: Ints, position: Scratch) -> Ints:
 # The prefix kernel: q of Eq. (9) without looking at every candidate.
 
 
-@_kernel
+@kernel
 def fill_prefix_sums(
     csr: Csr, row_sum: Doubles, importance: Floats, prefix: Doubles
 ) -> None:
@@ -157,7 +161,7 @@ def fill_prefix_sums(
             prefix[k] = running
 
 
-@_kernel
+@kernel
 def search(cumulative: Doubles, first: int, last: int, target: float) -> int:
     """First place in first..last with cumulative > target, at most `last`."""
     while first < last:
@@ -169,7 +173,7 @@ def search(cumulative: Doubles, first: int, last: int, target: float) -> int:
     return first
 
 
-@_kernel
+@kernel
 def draw_by_prefix(
     csr: Csr, prefix: Doubles, parents: Ints, uniforms: Doubles
 ) -> tuple[Ints, float]:
@@ -210,7 +214,7 @@ def draw_by_prefix(
     return drawn, total
 
 
-@_kernel
+@kernel
 def block_proposal(
     indices: Ints,
     values: Floats,
@@ -228,7 +232,7 @@ def block_proposal(
 # The union kernel: weights of all candidates, for every other proposal.
 
 
-@_kernel
+@kernel
 def candidate_weights(
     csr: Csr,
     row_sum: Doubles,
@@ -275,7 +279,7 @@ def candidate_weights(
     return candidates[:n_candidates], weights
 
 
-@_kernel
+@kernel
 def inclusion_probabilities(weights: Doubles, n_samples: int) -> Doubles:
     """Probabilities proportional to the weights, at most 1, that sum to n.
 
@@ -298,7 +302,7 @@ def inclusion_probabilities(weights: Doubles, n_samples: int) -> Doubles:
     return np.minimum(weights * rate, 1.0)
 
 
-@_kernel
+@kernel
 def draw_places(cumulative: Doubles, uniforms: Doubles) -> Ints:
     """Draw places with the steps of `cumulative` as weights."""
     drawn = np.empty(len(uniforms), np.int64)
@@ -308,7 +312,7 @@ def draw_places(cumulative: Doubles, uniforms: Doubles) -> Ints:
     return drawn
 
 
-@_kernel
+@kernel
 def draw_systematic(
     cumulative: Doubles, n_samples: int, uniform: float
 ) -> Ints:
@@ -340,7 +344,7 @@ def draw_systematic(
 # The node-wise kernel.
 
 
-@_kernel
+@kernel
 def _pick_entries(
     degree: int, uniforms: Doubles, replacement: bool, picked: Ints
 ) -> int:
@@ -363,7 +367,7 @@ def _pick_entries(
     return n_picks
 
 
-@_kernel
+@kernel
 def draw_neighbors(
     csr: Csr, parents: Ints, uniforms: Doubles, replacement: bool
 ) -> tuple[Ints, Floats]:
@@ -403,7 +407,7 @@ def draw_neighbors(
     return indices[:nnz].copy(), values[:nnz].copy()
 
 
-@_kernel
+@kernel
 def relabel(indices: Ints, nodes: Ints, position: Scratch) -> None:
     """Replace the node ids in indices[:, 1] by their places in `nodes`."""
     for j in range(len(nodes)):

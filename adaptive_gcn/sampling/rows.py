@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from adaptive_gcn.sampling.kernels import kernel
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def csr_rows(
     indptr: npt.NDArray[Any],
     indices: npt.NDArray[Any],
