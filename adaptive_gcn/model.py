@@ -118,19 +118,7 @@ class AdaptiveGCN(keras.Model):
             "train_sampler": train_sampler,
             "draws_from_q": draws_from_q,
         }
-        _check_option("attention", attention, ATTENTION_FORMS)
-        _check_option(
-            "variance_gradient", variance_gradient, ("exact", "paper")
-        )
-        _check_option("variance_layers", variance_layers, ("top", "all"))
-        _check_option(
-            "network_term", network_term, ("none", "variance", "mean_logit")
-        )
-        if network_term == "variance" and variance_weight and not draws_from_q:
-            raise ValueError(
-                "network_term='variance' needs draws from q. Received: "
-                "draws_from_q=False"
-            )
+        _check_options(self._config)
         self.variance_weight = variance_weight
         self.variance_gradient = variance_gradient
         self.variance_layers = variance_layers
@@ -414,11 +402,30 @@ def _class_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     )
 
 
-def _check_option(name: str, value: str, options: Sequence[str]) -> None:
-    if value not in options:
+_OPTIONS = {
+    "attention": ATTENTION_FORMS,
+    "variance_gradient": ("exact", "paper"),
+    "variance_layers": ("top", "all"),
+    "network_term": ("none", "variance", "mean_logit"),
+}
+
+
+def _check_options(config: dict[str, Any]) -> None:
+    for name, options in _OPTIONS.items():
+        if config[name] not in options:
+            raise ValueError(
+                f"`{name}` must be one of {options}. "
+                f"Received: {name}={config[name]!r}"
+            )
+    asks_variance = config["network_term"] == "variance"
+    if (
+        asks_variance
+        and config["variance_weight"]
+        and not config["draws_from_q"]
+    ):
         raise ValueError(
-            f"`{name}` must be one of {tuple(options)}. "
-            f"Received: {name}={value!r}"
+            "network_term='variance' needs draws from q. Received: "
+            "draws_from_q=False"
         )
 
 

@@ -389,11 +389,7 @@ def _fit(
             ],
         )
     except tf.errors.OpError as error:
-        if not np.all(np.isfinite(network.self_dependent.w_g.numpy())):
-            raise callbacks.TrainingDivergedError(
-                f"training diverged: epoch {len(timer.seconds) + 1}: W_g is "
-                f"not finite; {callbacks.REMEDY}"
-            ) from error
+        _check_sampler(network, len(timer.seconds) + 1, error)
         raise
     finally:
         batches.close()
@@ -401,6 +397,17 @@ def _fit(
             network.set_weights(best.best_weights)
             _save_weights(network, folder / run_folder.WEIGHTS)
     return best, timer
+
+
+def _check_sampler(
+    network: model.AdaptiveGCN, epoch: int, error: tf.errors.OpError
+) -> None:
+    """Raise what happened, if drawing failed since W_g is not a number."""
+    if not np.all(np.isfinite(network.self_dependent.w_g.numpy())):
+        raise callbacks.TrainingDivergedError(
+            f"training diverged: epoch {epoch}: W_g is not finite; "
+            f"{callbacks.REMEDY}"
+        ) from error
 
 
 def steps_per_execution(config: Config, n_steps: int) -> int:

@@ -224,3 +224,18 @@ def test_every_setting_has_a_help_text():
 def test_value_of_another_type_is_named(name, value):
     with pytest.raises(ConfigError, match=f"--{name}=.*: expected a value of"):
         Config(**{name: value})
+
+
+def test_choices_are_those_of_the_parts_they_go_to():
+    from adaptive_gcn import datasets, graph, layers, model
+    from adaptive_gcn.datasets import planetoid
+    from adaptive_gcn.sampling import samplers
+
+    choices = {f.name: f.metadata["choices"] for f in CHOICES}
+    assert choices["dataset"] == datasets.NAMES
+    assert choices["split"] == planetoid.SPLITS
+    assert choices["features"] == graph.FEATURE_SCALINGS
+    assert choices["normalization"] == graph.NORMALIZATIONS
+    assert choices["attention"] == model.ATTENTION_FORMS
+    assert choices["proposal"] == samplers.PROPOSALS
+    assert choices["self_dependent"] == layers.SELF_DEPENDENT_FORMS
