@@ -7,14 +7,18 @@ the code count the displayed equations of that paper.
 Modules, in the direction of the data (each imports only those above it):
 
     config        frozen `Config`: every setting of a run, with its range
+    run_folder    output folder and records of a run
     graph         `Graph`: immutable container; normalisation, training graph
     datasets      raw files -> `Graph`
     sampling      samplers: (parents, generator) -> `LayerSample`
     pipeline      generator -> `tf.data.Dataset` of sampled blocks
+    feature_ops   products of dense or sparse features
     variance      variance of the estimate and its analytic gradients
     layers        Keras layers
     model         `AdaptiveGCN`, with its own `train_step`
     propagation   the full architecture, layer by layer
+    callbacks     Keras callbacks of a run
+    memory        keeping freed memory for the next batch
     training      fit, epoch selection, evaluation, result.json
     experiments   records -> tables
     main          command line
