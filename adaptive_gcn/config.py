@@ -251,6 +251,11 @@ class Config:
         return self.samples_per_layer
 
     @property
+    def draws_from_q(self) -> bool:
+        """Whether a layer is drawn from one q, so that it has a variance."""
+        return self.method in ("adapt", "iid")
+
+    @property
     def trains_sampler(self) -> bool:
         """Whether W_g is trained: `adapt` with lambda > 0."""
         return self.method == "adapt" and bool(self.variance_weight)
@@ -338,11 +343,10 @@ def _check_together(config: Config) -> None:
             f"--samples_per_layer={given}: expected one number, or "
             f"{config.n_layers}, one per layer"
         )
-    draws_from_q = config.method in ("adapt", "iid")
     if (
         config.variance_weight
         and config.network_term == "variance"
-        and not draws_from_q
+        and not config.draws_from_q
     ):
         raise ConfigError(
             f"--network_term=variance needs draws from one q, which "

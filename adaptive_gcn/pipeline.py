@@ -18,7 +18,7 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import sparse
 
-from adaptive_gcn.graph import Graph
+from adaptive_gcn.graph import DENSE_LIMIT_BYTES, Graph
 from adaptive_gcn.sampling import samplers
 from adaptive_gcn.sampling.rows import csr_rows
 
@@ -94,11 +94,6 @@ class Batches:
             return self._unpack(*packed)
 
         dataset = tf.data.Dataset.counter().map(fetch)
-        dataset = dataset.apply(
-            tf.data.experimental.assert_cardinality(
-                tf.data.INFINITE_CARDINALITY
-            )
-        )
         if self.prefetch:
             dataset = dataset.prefetch(self.prefetch)
         options = tf.data.Options()
@@ -221,7 +216,8 @@ def _row_reader(features: Any) -> RowReader:
     if not sparse.issparse(features):
         return DenseRows(features)
     n_cells = features.shape[0] * features.shape[1]
-    if features.nnz < SPARSE_BELOW * n_cells:
+    too_large = 4 * n_cells > DENSE_LIMIT_BYTES
+    if too_large or features.nnz < SPARSE_BELOW * n_cells:
         return SparseRows(features)
     return DenseRows(features.toarray())
 

@@ -219,7 +219,7 @@ def build_model(config: Config, graph: Graph) -> model.AdaptiveGCN:
         variance_layers=config.variance_layers,
         network_term=config.network_term,
         train_sampler=config.method == "adapt",
-        draws_from_q=config.method in ("adapt", "iid"),
+        draws_from_q=config.draws_from_q,
     )
     network.compile(
         keras.optimizers.Adam(config.learning_rate),

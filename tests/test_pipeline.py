@@ -72,6 +72,15 @@ def test_sparse_features_of_high_density_travel_dense():
     assert isinstance(inputs["features"][0], tf.Tensor)
 
 
+def test_large_sparse_features_stay_sparse_whatever_their_density(monkeypatch):
+    monkeypatch.setattr(pipeline, "DENSE_LIMIT_BYTES", 100)
+    graph = ring_graph()
+    dense = graph.features
+    object.__setattr__(graph, "features", sparse.csr_array(dense))
+    (inputs, _), *_ = take(batches(graph), 1)
+    assert isinstance(inputs["features"][0], tf.SparseTensor)
+
+
 def test_same_seed_gives_the_same_elements_and_another_seed_does_not():
     def flat(seed):
         return [
