@@ -48,11 +48,16 @@ class Config:
     """
 
     # What to run.
-    mode: str = _option("train", "what to do", ("train", "evaluate"))
+    mode: str = _option(
+        "train",
+        "train; evaluate the weights of a run again; or convert the data set "
+        "to the form that --to names",
+        ("train", "evaluate", "convert"),
+    )
     output_dir: str = _option(
         "",
         "folder of the run: result.json, history.csv, config.json and weights; "
-        "empty: a new folder under runs/",
+        "empty: a new folder under runs/. With --mode=convert: where to write",
     )
     overwrite: bool = _option(
         False, "replace the results that output_dir already holds"
@@ -67,13 +72,39 @@ class Config:
     # Data.
     dataset: str = _option(
         "synthetic",
-        "data set; synthetic is generated and needs no file",
-        ("synthetic", "cora", "citeseer", "pubmed"),
+        "data set; synthetic and reddit_like are generated and need no file",
+        (
+            "synthetic",
+            "cora",
+            "citeseer",
+            "pubmed",
+            "reddit",
+            "reddit_like",
+        ),
     )
     data_dir: str = _option(
         "",
         "folder of the raw files; empty: ADAPTIVE_GCN_DATA_DIR, then the "
         "download cache",
+    )
+    store_dir: str = _option(
+        "",
+        "folder for the memory-mapped copies of large data sets; empty: the "
+        "folder stores in the user's cache",
+    )
+    reddit_format: str = _option(
+        "auto",
+        "files of --dataset=reddit: graphsage (reddit-G.json and so on), "
+        "converter (reddit.npz, reddit_adj.npz), dgl (reddit_data.npz, "
+        "reddit_graph.npz, with ten times the edges); auto: the first of "
+        "these that is complete",
+        ("auto", "graphsage", "converter", "dgl"),
+    )
+    to: str = _option(
+        "store",
+        "what --mode=convert writes: a store, or files in one of the formats "
+        "of Reddit",
+        ("store", "graphsage", "converter", "dgl"),
     )
     split: str = _option(
         "fastgcn",
@@ -100,6 +131,12 @@ class Config:
         "multiple of the identity added after normalisation",
         low=0,
         high=1e6,
+    )
+
+    precompute: bool = _option(
+        False,
+        "aggregate the features once, A^X, before training: the bottom layer "
+        "is then not sampled (the paper's setting for Reddit)",
     )
 
     # Network.
@@ -201,6 +238,12 @@ class Config:
     weight_decay: float = _option(
         4e-4, "L2: half of this times |W|^2 of the bottom layer", low=0
     )
+    block_entries: int = _option(
+        4_000_000,
+        "most adjacency entries in one product of the full architecture",
+        low=1,
+        high=2**31 - 1,
+    )
     select: str = _option(
         "val_loss",
         "what chooses the epoch whose weights are used",
@@ -228,6 +271,12 @@ class Config:
         high=1,
     )
     synthetic_seed: int = _option(0, "seed of the graph itself", low=0)
+    reddit_like_scale: float = _option(
+        1.0,
+        "nodes and edges of --dataset=reddit_like, as a fraction of Reddit's",
+        above=0,
+        high=100,
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -244,10 +293,15 @@ class Config:
         return len(self.hidden_units) + 1
 
     @property
+    def n_sampled_layers(self) -> int:
+        """Number of graph convolutions whose nodes are drawn."""
+        return self.n_layers - self.precompute
+
+    @property
     def samples(self) -> tuple[int, ...]:
-        """Draws per sampled layer, bottom-up, one number per convolution."""
+        """Draws of each sampled layer, bottom-up."""
         if len(self.samples_per_layer) == 1:
-            return self.samples_per_layer * self.n_layers
+            return self.samples_per_layer * self.n_sampled_layers
         return self.samples_per_layer
 
     @property
@@ -337,11 +391,20 @@ def _check_together(config: Config) -> None:
     _check_synthetic(config)
     if not config.hidden_units:
         raise ConfigError("--hidden_units: expected at least one hidden layer")
-    if len(config.samples_per_layer) not in (1, config.n_layers):
+    if len(config.samples_per_layer) not in (1, config.n_sampled_layers):
         given = ",".join(map(str, config.samples_per_layer))
         raise ConfigError(
             f"--samples_per_layer={given}: expected one number, or "
-            f"{config.n_layers}, one per layer"
+            f"{config.n_sampled_layers}, one per sampled layer"
+        )
+    if config.precompute and config.skip:
+        raise ConfigError(
+            "--skip joins the outputs of two sampled layers; with --precompute "
+            "the lower one is not sampled. Use one of the two"
+        )
+    if config.mode == "convert" and not config.output_dir:
+        raise ConfigError(
+            "--mode=convert: expected --output_dir, where to write"
         )
     if (
         config.variance_weight

@@ -9,45 +9,44 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from adaptive_gcn.adjacency import (
+    MOST_NODES,
+    EdgeStatistics,
+    induced_adjacency,
+    is_symmetric,
+    normalize_adjacency,
+    symmetric_adjacency,
+)
+from adaptive_gcn.errors import DataError, GraphError
+from adaptive_gcn.features import (
+    FeatureRows,
+    Features,
+    row_blocks,
+    scale_features,
+)
+
+__all__ = [
+    "UNLABELLED",
+    "DataError",
+    "EdgeStatistics",
+    "Features",
+    "Graph",
+    "GraphError",
+    "normalize_adjacency",
+    "scale_features",
+    "training_graph",
+]
+
 _LOG = logging.getLogger(__name__)
 
-Features = Any  # [n_nodes, n_features] float32: np.ndarray or sparse.csr_array
 UNLABELLED = -1
-
-NORMALIZATIONS = ("sym", "row")
-DENSE_LIMIT_BYTES = 2**30  # Sparse features above this are never made dense.
-FEATURE_SCALINGS = ("raw", "row", "l2", "standard")
-
-
-class DataError(ValueError):
-    """Files or settings that no graph can be made of."""
-
-
-class GraphError(DataError):
-    """The input does not describe a graph that can be trained on."""
-
-
-@dataclasses.dataclass(frozen=True)
-class EdgeStatistics:
-    """What was read from an edge list, before and after cleaning.
-
-    Attributes:
-        entries: Number of (source, target) entries read.
-        duplicates: Entries that repeat an earlier (source, target) pair.
-        self_loops: Distinct nodes with an entry to themselves.
-        reversed_added: Entries added because the reverse one was missing.
-    """
-
-    entries: int
-    duplicates: int
-    self_loops: int
-    reversed_added: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,7 +56,8 @@ class Graph:
     Attributes:
         adjacency: [n_nodes, n_nodes] CSR float32, symmetric, without
             self-loops and duplicates, columns sorted; values finite and > 0.
-        features: [n_nodes, n_features] float32, dense or CSR, finite.
+        features: [n_nodes, n_features] float32, finite: an array, which may
+            be a memory map, a CSR matrix or `FeatureRows`.
         labels: [n_nodes] int64 in [0, n_classes), or -1 where unknown.
         train_nodes: [n_train] int64, distinct node ids, all labelled.
         val_nodes: [n_val] int64, likewise, disjoint from the others.
@@ -65,6 +65,10 @@ class Graph:
         class_names: One name per class; its length is n_classes.
         name: Name of the data set, for messages.
         edge_statistics: What was read, for the statistics line.
+        node_ids: [n_nodes] int64 or str, the user's names of the nodes; None
+            if these are 0, 1, ...
+        store: Folder that the arrays are memory-mapped from, see
+            `datasets.store`; None if they are in memory.
 
     Raises:
         GraphError: If one of these conditions does not hold.
@@ -79,12 +83,15 @@ class Graph:
     class_names: tuple[str, ...]
     name: str
     edge_statistics: EdgeStatistics
+    node_ids: npt.NDArray[Any] | None = None
+    store: Path | None = None
 
     def __post_init__(self) -> None:
         _check_adjacency(self.adjacency)
         _check_features(self.features, self.n_nodes)
         _check_labels(self.labels, self.n_nodes, self.n_classes)
         _check_split(self)
+        _check_node_ids(self.node_ids, self.n_nodes)
         for array in _arrays(self):
             array.flags.writeable = False
 
@@ -108,7 +115,7 @@ class Graph:
     @classmethod
     def from_edges(
         cls,
-        edges: npt.ArrayLike,
+        edges: npt.ArrayLike | tuple[npt.ArrayLike, npt.ArrayLike],
         features: Any,
         labels: npt.ArrayLike,
         train_nodes: npt.ArrayLike,
@@ -117,6 +124,8 @@ class Graph:
         n_classes: int | None = None,
         class_names: Sequence[str] | None = None,
         name: str = "graph",
+        node_ids: npt.ArrayLike | None = None,
+        directed: bool = True,
     ) -> Graph:
         """Build a graph from an edge list, cleaning and checking it.
 
@@ -124,9 +133,11 @@ class Graph:
         a missing reverse entry is added with a notice.
 
         Args:
-            edges: [n_entries, 2] integers, row indices of `features`.
+            edges: [n_entries, 2] integers, row indices of `features`; or a
+                tuple of two vectors [n_entries], which are not copied.
             features: [n_nodes, n_features], dense or SciPy sparse, of any
-                numeric or boolean dtype; stored as float32.
+                numeric or boolean dtype; stored as float32. A memory map of
+                float32 stays one.
             labels: [n_nodes] integers, whose number is the number of nodes;
                 any negative value means unknown.
                 Without `n_classes` and `class_names` the values found become
@@ -137,6 +148,9 @@ class Graph:
             n_classes: If given, labels must lie in [0, n_classes).
             class_names: Names of the classes; implies `n_classes`.
             name: Name for messages.
+            node_ids: The user's names of the nodes, integers or strings.
+            directed: Whether (u, v) and (v, u) are different entries. If not,
+                one of them stands for both and there is no notice.
 
         Raises:
             GraphError: If the input is inconsistent; the message names the
@@ -146,7 +160,7 @@ class Graph:
         labels = _as_ids(labels, "labels")
         _check_n_rows(features, len(labels))
         adjacency, statistics = _adjacency_from_edges(
-            edges, features.shape[0], name
+            edges, features.shape[0], name, directed
         )
         if class_names is not None and n_classes is not None:
             raise GraphError("give n_classes or class_names, not both")
@@ -162,6 +176,7 @@ class Graph:
             class_names=tuple(class_names),
             name=name,
             edge_statistics=statistics,
+            node_ids=None if node_ids is None else _as_names(node_ids),
         )
 
     def statistics(self) -> dict[str, int]:
@@ -189,133 +204,29 @@ def training_graph(graph: Graph) -> Graph:
     """The subgraph induced by the training nodes, with its own degrees.
 
     Node i of the result is node `graph.train_nodes[i]` of `graph`. Nothing of
-    the other nodes is in it: training on it is inductive.
+    the other nodes is in it: training on it is inductive. Dense features are
+    not copied.
     """
     nodes = graph.train_nodes
-    adjacency = graph.adjacency[nodes][:, nodes].tocsr()
-    adjacency.sort_indices()
+    adjacency = induced_adjacency(graph.adjacency, nodes)
+    dense = not sparse.issparse(graph.features)
     none = np.empty(0, np.int64)
     return dataclasses.replace(
         graph,
         adjacency=adjacency,
-        features=graph.features[nodes],
+        features=(
+            FeatureRows(graph.features, nodes)
+            if dense
+            else graph.features[nodes]
+        ),
         labels=graph.labels[nodes],
         train_nodes=np.arange(len(nodes), dtype=np.int64),
         val_nodes=none,
         test_nodes=none.copy(),
         name=f"{graph.name} (training nodes)",
         edge_statistics=EdgeStatistics(int(adjacency.nnz), 0, 0, 0),
+        node_ids=None if graph.node_ids is None else graph.node_ids[nodes],
     )
-
-
-def normalize_adjacency(
-    adjacency: sparse.csr_array,
-    normalization: str = "sym",
-    two_hop: bool = False,
-    identity_weight: float = 0.0,
-) -> sparse.csr_array:
-    """The re-normalised adjacency of Eq. (1), and its variants.
-
-    Args:
-        adjacency: [n_nodes, n_nodes] CSR without self-loops.
-        normalization: "sym" for D^-1/2 (A + I) D^-1/2, "row" for D^-1 (A + I);
-            D holds the row sums of A + I.
-        two_hop: Use M + M^2 in place of M (the paper's Sec. 6.2).
-        identity_weight: Multiple of the identity added after that.
-
-    Returns:
-        [n_nodes, n_nodes] CSR float32 with sorted columns.
-
-    Raises:
-        ValueError: If `normalization` is unknown.
-    """
-    n_nodes = adjacency.shape[0]
-    with_loops = (adjacency + sparse.eye_array(n_nodes)).astype(np.float64)
-    degree = with_loops.sum(axis=1)
-    if normalization == "sym":
-        scale = sparse.diags_array(degree**-0.5)
-        normalized = scale @ with_loops @ scale
-    elif normalization == "row":
-        normalized = sparse.diags_array(1.0 / degree) @ with_loops
-    else:
-        raise ValueError(
-            f"`normalization` must be one of {NORMALIZATIONS}. "
-            f"Received: normalization={normalization!r}"
-        )
-    if two_hop:
-        normalized = normalized + normalized @ normalized
-    if identity_weight:
-        normalized = normalized + identity_weight * sparse.eye_array(n_nodes)
-    normalized = sparse.csr_array(normalized).astype(np.float32)
-    normalized.sort_indices()
-    return normalized
-
-
-def scale_features(
-    features: Features,
-    scaling: str,
-    train_nodes: npt.NDArray[np.int64],
-) -> Features:
-    """Scale the feature matrix; a row of zeros stays a row of zeros.
-
-    Args:
-        features: [n_nodes, n_features] float32, dense or CSR.
-        scaling: "raw" (as they are), "row" (rows sum to 1 in absolute value),
-            "l2" (rows of Euclidean length 1) or "standard" (columns of mean 0
-            and deviation 1 over `train_nodes`; constant columns are only
-            centred; sparse features become dense, up to 1 GiB).
-        train_nodes: Ids of the nodes that "standard" takes its statistics
-            from.
-
-    Returns:
-        Scaled features, dense or CSR as before except for "standard".
-
-    Raises:
-        DataError: If "standard" is asked of sparse features, which centring
-            would turn dense.
-        ValueError: If `scaling` is unknown.
-    """
-    if scaling == "raw":
-        return features
-    if scaling == "standard":
-        return _standardize(features, train_nodes)
-    if scaling == "row":
-        norms = abs(features).sum(axis=1, dtype=np.float64)
-    elif scaling == "l2":
-        wide = features.astype(np.float64)
-        norms = np.sqrt((wide * wide).sum(axis=1))
-    else:
-        raise ValueError(
-            f"`scaling` must be one of {FEATURE_SCALINGS}. "
-            f"Received: scaling={scaling!r}"
-        )
-    inverse = np.divide(1.0, norms, where=norms > 0, out=np.zeros_like(norms))
-    if sparse.issparse(features):
-        scaled = sparse.csr_array(sparse.diags_array(inverse) @ features)
-        return scaled.astype(np.float32)
-    return (features * inverse[:, None]).astype(np.float32)
-
-
-def _standardize(
-    features: Features, train_nodes: npt.NDArray[np.int64]
-) -> npt.NDArray[np.float32]:
-    if not len(train_nodes):
-        raise DataError("scaling='standard' needs training nodes")
-    if sparse.issparse(features):
-        n_bytes = 4 * features.shape[0] * features.shape[1]
-        if n_bytes > DENSE_LIMIT_BYTES:
-            raise DataError(
-                "scaling='standard' centres the columns, which makes sparse "
-                f"features dense: {n_bytes / 2**30:.1f} GiB for shape "
-                f"{features.shape}, more than the 1 GiB allowed; use 'row' or "
-                "'l2'"
-            )
-        features = features.toarray()
-    train = features[train_nodes].astype(np.float64)
-    deviation = train.std(axis=0)
-    deviation[deviation == 0] = 1.0
-    scaled = (features - train.mean(axis=0)) / deviation
-    return np.asarray(scaled, np.float32)
 
 
 def _as_features(features: Any) -> Features:
@@ -325,6 +236,8 @@ def _as_features(features: Any) -> Features:
             "features: expected a numeric matrix [n_nodes, n_features]. "
             f"Received: shape {matrix.shape}, dtype {matrix.dtype}"
         )
+    if isinstance(features, np.memmap) and features.dtype == np.float32:
+        return features
     if not sparse.issparse(matrix):
         return np.array(matrix, np.float32)
     result = sparse.csr_array(matrix, dtype=np.float32, copy=True)
@@ -362,9 +275,53 @@ def _as_classes(
     return classes, tuple(str(value) for value in values)
 
 
+def _as_names(node_ids: npt.ArrayLike) -> npt.NDArray[Any]:
+    names = np.array(node_ids)
+    if names.ndim != 1 or names.dtype.kind not in "iuU":
+        raise GraphError(
+            "node_ids: expected a vector of integers or strings. Received: "
+            f"shape {names.shape}, dtype {names.dtype}"
+        )
+    return names if names.dtype.kind == "U" else names.astype(np.int64)
+
+
 def _adjacency_from_edges(
-    edges: npt.ArrayLike, n_nodes: int, name: str
+    edges: Any, n_nodes: int, name: str, directed: bool
 ) -> tuple[sparse.csr_array, EdgeStatistics]:
+    if n_nodes > MOST_NODES:
+        raise GraphError(
+            f"{name}: {n_nodes} nodes; expected at most {MOST_NODES}, as node "
+            "numbers are kept in 32 bits"
+        )
+    sources, targets = _ends_of(edges)
+    outside = _first_outside(sources, targets, n_nodes)
+    if outside is not None:
+        count, first = outside
+        raise GraphError(
+            f"edges: {count} entries lie outside the nodes 0..{n_nodes - 1}; "
+            f"the first is entry {first}: "
+            f"[{sources[first]}, {targets[first]}]"
+        )
+    adjacency, statistics = symmetric_adjacency(
+        sources, targets, n_nodes, directed
+    )
+    if statistics.reversed_added:
+        _LOG.warning(
+            "%s: directed input, made symmetric: %d entries had no reverse "
+            "entry and got one",
+            name,
+            statistics.reversed_added,
+        )
+    return adjacency, statistics
+
+
+def _ends_of(edges: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The two ends of each entry as integer vectors of equal length."""
+    if isinstance(edges, tuple) and len(edges) == 2:
+        ends = [np.asarray(each) for each in edges]
+        if ends[0].ndim == ends[1].ndim == 1 and len(ends[0]) == len(ends[1]):
+            if all(each.dtype.kind in "iu" for each in ends):
+                return ends[0], ends[1]
     try:
         pairs = np.asarray(edges)
     except ValueError as error:
@@ -376,41 +333,22 @@ def _adjacency_from_edges(
             "edges: expected integers of shape [n_entries, 2]. Received: "
             f"shape {pairs.shape}, dtype {pairs.dtype}"
         )
-    outside = np.flatnonzero(((pairs < 0) | (pairs >= n_nodes)).any(axis=1))
-    if outside.size:
-        raise GraphError(
-            f"edges: {outside.size} entries lie outside the nodes 0.."
-            f"{n_nodes - 1}; the first is entry {outside[0]}: "
-            f"{pairs[outside[0]].tolist()}"
-        )
-    return _symmetric_adjacency(pairs.astype(np.int64), n_nodes, name)
+    return pairs[:, 0], pairs[:, 1]
 
 
-def _symmetric_adjacency(
-    pairs: npt.NDArray[np.int64], n_nodes: int, name: str
-) -> tuple[sparse.csr_array, EdgeStatistics]:
-    ones = np.ones(len(pairs), np.float32)
-    shape = (n_nodes, n_nodes)
-    directed = sparse.csr_array((ones, (pairs[:, 0], pairs[:, 1])), shape)
-    directed.data[:] = 1  # Construction summed the duplicates.
-    n_unique = int(directed.nnz)
-    n_loops = int(np.count_nonzero(directed.diagonal()))
-    directed = directed - sparse.diags_array(directed.diagonal())
-    directed.eliminate_zeros()
-    adjacency = sparse.csr_array(directed.maximum(directed.T))
-    adjacency.sort_indices()
-    added = int(adjacency.nnz) - (n_unique - n_loops)
-    if added:
-        _LOG.warning(
-            "%s: directed input, made symmetric: %d entries had no reverse "
-            "entry and got one",
-            name,
-            added,
-        )
-    statistics = EdgeStatistics(
-        len(pairs), len(pairs) - n_unique, n_loops, added
-    )
-    return adjacency.astype(np.float32), statistics
+def _first_outside(
+    sources: npt.NDArray[Any], targets: npt.NDArray[Any], n_nodes: int
+) -> tuple[int, int] | None:
+    """How many entries have an end outside 0..n_nodes - 1, and the first."""
+    if not len(sources):
+        return None
+    low = min(int(sources.min()), int(targets.min()))
+    high = max(int(sources.max()), int(targets.max()))
+    if 0 <= low and high < n_nodes:
+        return None
+    outside = (sources < 0) | (sources >= n_nodes)
+    outside |= (targets < 0) | (targets >= n_nodes)
+    return int(np.count_nonzero(outside)), int(np.argmax(outside))
 
 
 def _check_structure(matrix: sparse.csr_array, name: str) -> None:
@@ -436,7 +374,7 @@ def _check_adjacency(adjacency: sparse.csr_array) -> None:
         raise GraphError("adjacency: every weight must be finite and > 0")
     if np.any(adjacency.diagonal()):
         raise GraphError("adjacency: self-loops must be removed first")
-    if (adjacency != adjacency.T).nnz:
+    if not is_symmetric(adjacency):
         raise GraphError("adjacency: expected a symmetric matrix")
 
 
@@ -453,18 +391,29 @@ def _check_features(features: Features, n_nodes: int) -> None:
         raise GraphError(
             f"features: expected float32. Received: {features.dtype}"
         )
+    if isinstance(features, FeatureRows):
+        return  # Of features that another graph has checked.
     if sparse.issparse(features):
         _check_structure(features, "features")
-    values = features.data if sparse.issparse(features) else features
-    bad = np.flatnonzero(~np.isfinite(values))
-    if bad.size:
-        row = bad[0] // features.shape[1]
-        if sparse.issparse(features):
-            row = np.searchsorted(features.indptr, bad[0], "right") - 1
+    n_bad, first_row = 0, -1
+    for start, block in row_blocks(features):
+        values = block.data if sparse.issparse(block) else block
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size and first_row < 0:
+            first_row = start + _row_of(block, int(bad[0]))
+        n_bad += bad.size
+    if n_bad:
         raise GraphError(
-            f"features: {bad.size} values are not finite; the first is in row "
-            f"{row}. Repair or drop these before training"
+            f"features: {n_bad} values are not finite; the first is in row "
+            f"{first_row}. Repair or drop these before training"
         )
+
+
+def _row_of(block: Any, place: int) -> int:
+    """The row of the value at `place` in a block of features."""
+    if sparse.issparse(block):
+        return int(np.searchsorted(block.indptr, place, "right")) - 1
+    return place // int(block.shape[1])
 
 
 def _check_labels(
@@ -513,6 +462,20 @@ def _check_split(graph: Graph) -> None:
         )
 
 
+def _check_node_ids(node_ids: npt.NDArray[Any] | None, n_nodes: int) -> None:
+    if node_ids is None:
+        return
+    if len(node_ids) != n_nodes:
+        raise GraphError(f"node_ids: {len(node_ids)}, graph: {n_nodes} nodes")
+    ordered = np.sort(node_ids)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if repeated.size:
+        raise GraphError(
+            f"node_ids: {repeated.size} repeat an earlier one, the first is "
+            f"{repeated[0]!r}"
+        )
+
+
 def _arrays(graph: Graph) -> list[npt.NDArray[Any]]:
     arrays = [
         graph.labels,
@@ -523,6 +486,8 @@ def _arrays(graph: Graph) -> list[npt.NDArray[Any]]:
     for matrix in (graph.adjacency, graph.features):
         if sparse.issparse(matrix):
             arrays += [matrix.data, matrix.indices, matrix.indptr]
-        else:
+        elif isinstance(matrix, np.ndarray):
             arrays.append(matrix)
+    if graph.node_ids is not None:
+        arrays.append(graph.node_ids)
     return arrays

@@ -267,12 +267,41 @@ class SampledGraphConv(keras.layers.Layer):
         counts: tf.Tensor,
     ) -> tf.Tensor:
         weights = variance.importance_weights(sample_prob, counts)
+        return self.aggregate(self.project(hidden), adjacency, weights)
+
+    def project(self, hidden: Any) -> tf.Tensor:
+        """h W, [n_samples, units]."""
+        return feature_ops.matmul(hidden, self.kernel)
+
+    def aggregate(
+        self,
+        projected: tf.Tensor,
+        adjacency: tf.SparseTensor,
+        weights: tf.Tensor,
+    ) -> tf.Tensor:
+        """The layer's output from h W and the importance weights.
+
+        Args:
+            projected: [n_samples, units], h W.
+            adjacency: As in the call.
+            weights: [n_samples], `variance.importance_weights`.
+
+        Returns:
+            [n_parents, units] tensor.
+        """
         # Eq. (5): (1/n) sum_j a/q h W, repeated draws merged into counts.
-        transformed = feature_ops.matmul(hidden, self.kernel)
-        aggregated = tf.sparse.sparse_dense_matmul(
-            adjacency, weights[:, None] * transformed
+        aggregated = variance.weighted_sum(
+            adjacency.values,
+            adjacency.indices,
+            weights,
+            adjacency.dense_shape[0],
+            projected,
         )
         return self.activate(aggregated)
+
+    def transform(self, aggregated: Any) -> tf.Tensor:
+        """sigma(A^h W), the layer's output where A^h is given, Eq. (1)."""
+        return self.activate(self.project(aggregated))
 
     def activate(self, aggregated: tf.Tensor) -> tf.Tensor:
         """sigma(z), plus z with the skip connection, Eqs. (11)-(13)."""

@@ -21,7 +21,16 @@ from adaptive_gcn import run_folder
 from adaptive_gcn.config import Config, describe_range
 
 # May differ between a run and a later look at it.
-_FREE_IN_EVALUATION = ("mode", "data_dir", "output_dir", "overwrite", "device")
+_FREE_IN_EVALUATION = (
+    "mode",
+    "to",
+    "data_dir",
+    "store_dir",
+    "output_dir",
+    "overwrite",
+    "device",
+    "block_entries",
+)
 
 
 def _define_flags() -> None:
@@ -116,8 +125,9 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
     path = Path(given.output_dir) / run_folder.CONFIG
     stored = run_folder.read_json(path)
     values = dataclasses.asdict(given)
-    if not flag_values["data_dir"].present:
-        values["data_dir"] = stored.get("data_dir", "")
+    for name in ("data_dir", "store_dir"):
+        if not flag_values[name].present:
+            values[name] = stored.get(name, "")
     for name in set(values).difference(_FREE_IN_EVALUATION):
         if name not in stored:
             raise run_folder.RunFolderError(
@@ -155,9 +165,12 @@ def _flag_name(word: str) -> str:
 
 def main(config: Config) -> None:
     """Run one mode and print its result."""
+    logging.info("settings: %s", json.dumps(config.as_dict()))
+    if config.mode == "convert":
+        _convert(config)
+        return
     from adaptive_gcn import training  # TensorFlow: after the flags are good.
 
-    logging.info("settings: %s", json.dumps(config.as_dict()))
     try:
         if config.mode == "evaluate":
             print(json.dumps(training.evaluate(config), indent=1))
@@ -167,6 +180,18 @@ def main(config: Config) -> None:
         sys.exit(f"{type(error).__name__}: {error}")
     except KeyboardInterrupt:
         print("interrupted; the best weights so far are kept", file=sys.stderr)
+        sys.exit(130)
+
+
+def _convert(config: Config) -> None:
+    from adaptive_gcn import loading
+
+    try:
+        print(loading.convert(config))
+    except loading.USER_ERRORS as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)
 
 

@@ -10,6 +10,10 @@ ordered bottom-up (index 0 is the layer of the input features):
     sample_prob  (q_0, ..., q_{L-1}): [n_l] float32
     counts       (c_0, ..., c_{L-1}): [n_l] float32
     nodes        (u_0, ..., u_L): [n_l] int64 ids; not used by the network
+
+L is the number of sampled layers. With a precomputed bottom layer there is
+one less of them than there are convolutions, level 0 is the lowest *sampled*
+level and x_0 holds rows of A^ X.
 """
 
 from __future__ import annotations
@@ -31,7 +35,9 @@ class SampledLayer(NamedTuple):
 
     Attributes:
         hidden: [n_samples, input_dim], h of the sampled nodes; at the bottom
-            a SparseTensor where the features are sparse.
+            a SparseTensor where it is the features and they are sparse.
+        projected: [n_samples, units], h W of the layer's convolution.
+        weights: [n_samples], importance weights.
         values: [nnz], adjacency times attention.
         indices: [nnz, 2], (parent, sampled node).
         sample_prob: [n_samples], q.
@@ -40,6 +46,8 @@ class SampledLayer(NamedTuple):
     """
 
     hidden: tf.Tensor
+    projected: tf.Tensor
+    weights: tf.Tensor
     values: tf.Tensor
     indices: tf.Tensor
     sample_prob: tf.Tensor
@@ -79,10 +87,14 @@ class AdaptiveGCN(keras.Model):
             that a variance can be estimated (not so for node-wise sampling
             and for the full neighbourhood). The one that is logged is the
             top layer's. All variances are those of draws with replacement.
+        precomputed: Whether the features are A^ X already. The bottom layer
+            is then ReLU(A^ X W_0) of each node by itself, with its W_0
+            trained as ever, and only the layers above it are sampled.
 
     Raises:
-        ValueError: If a named option is unknown, or a variance is asked of
-            inputs that are not draws from q.
+        ValueError: If a named option is unknown, a variance is asked of
+            inputs that are not draws from q, or a skip connection or nothing
+            to sample is left beside a precomputed bottom layer.
     """
 
     def __init__(
@@ -100,6 +112,7 @@ class AdaptiveGCN(keras.Model):
         network_term: str = "mean_logit",
         train_sampler: bool = True,
         draws_from_q: bool = True,
+        precomputed: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -117,6 +130,7 @@ class AdaptiveGCN(keras.Model):
             "network_term": network_term,
             "train_sampler": train_sampler,
             "draws_from_q": draws_from_q,
+            "precomputed": precomputed,
         }
         _check_options(self._config)
         self.variance_weight = variance_weight
@@ -134,6 +148,7 @@ class AdaptiveGCN(keras.Model):
         )
         self.dropout = keras.layers.Dropout(dropout)
         self.draws_from_q = draws_from_q
+        self.precomputed = precomputed
         self.epoch_means = EpochMeans(self._log_names())
         self.first_diverged = FirstDiverged()
 
@@ -148,10 +163,14 @@ class AdaptiveGCN(keras.Model):
     @property
     def feature_levels(self) -> int:
         """Of how many levels, bottom-up, the inputs must hold features."""
-        n_layers = len(self.convolutions)
         if self.attention is not None:
-            return n_layers + 1
-        return n_layers if self.trains_sampler else 1
+            return self.n_sampled_layers + 1
+        return self.n_sampled_layers if self.trains_sampler else 1
+
+    @property
+    def n_sampled_layers(self) -> int:
+        """How many of the convolutions run over sampled nodes."""
+        return len(self.convolutions) - self.precomputed
 
     @property
     def network_weights(self) -> list[Any]:
@@ -214,25 +233,34 @@ class AdaptiveGCN(keras.Model):
     ) -> tuple[tf.Tensor, list[SampledLayer]]:
         """Logits [n_batch, n_classes] and the sampled layers, bottom-up."""
         hidden = inputs["features"][0]
+        if self.precomputed:
+            hidden = self.convolutions[0].transform(hidden)
+            hidden = self.dropout(hidden, training=training)
         sampled = []
-        for level, convolution in enumerate(self.convolutions):
+        for level, convolution in enumerate(self._sampled_convolutions()):
             adjacency = self._attend(inputs, level)
             sample_prob = inputs["sample_prob"][level]
             counts = inputs["counts"][level]
-            sampled.append(
-                SampledLayer(
-                    hidden,
-                    adjacency.values,
-                    adjacency.indices,
-                    sample_prob,
-                    counts,
-                    adjacency.dense_shape[0],
-                )
+            layer = SampledLayer(
+                hidden,
+                convolution.project(hidden),
+                variance.importance_weights(sample_prob, counts),
+                adjacency.values,
+                adjacency.indices,
+                sample_prob,
+                counts,
+                adjacency.dense_shape[0],
             )
-            hidden = convolution(hidden, adjacency, sample_prob, counts)
-            if level < len(self.convolutions) - 1:
+            sampled.append(layer)
+            hidden = convolution.aggregate(
+                layer.projected, adjacency, layer.weights
+            )
+            if level < self.n_sampled_layers - 1:
                 hidden = self.dropout(hidden, training=training)
         return hidden, sampled
+
+    def _sampled_convolutions(self) -> list[layers.SampledGraphConv]:
+        return self.convolutions[-self.n_sampled_layers :]
 
     def attention_inputs(self, features: tf.Tensor) -> tf.Tensor:
         """Z of Eq. (14): x for `plus_one`, else g as the plain W_g x."""
@@ -321,7 +349,7 @@ class AdaptiveGCN(keras.Model):
 
     def _varied(self) -> range:
         """Levels whose variance is reduced; the last is the top one."""
-        top = len(self.convolutions) - 1
+        top = self.n_sampled_layers - 1
         return range(top if self.variance_layers == "top" else 0, top + 1)
 
     def _network_loss(self, sampled: list[SampledLayer]) -> Any:
@@ -333,8 +361,7 @@ class AdaptiveGCN(keras.Model):
             if self.network_term == "variance":
                 terms.append(_variance(sampled[level]))
             else:
-                kernel = self.convolutions[level].kernel
-                terms.append(_mean_logit(sampled[level], kernel))
+                terms.append(_mean_logit(sampled[level]))
         return self.variance_weight * tf.add_n(terms)
 
     def _train_sampler(
@@ -476,6 +503,21 @@ def _check_options(config: dict[str, Any]) -> None:
             "network_term='variance' needs draws from q. Received: "
             "draws_from_q=False"
         )
+    if config["precomputed"]:
+        _check_precomputed(config)
+
+
+def _check_precomputed(config: dict[str, Any]) -> None:
+    if config["skip"]:
+        raise ValueError(
+            "skip joins the outputs of two sampled layers; with a precomputed "
+            "bottom layer the lower one is not sampled. Received: skip=True"
+        )
+    if not config["hidden_units"]:
+        raise ValueError(
+            "a precomputed bottom layer needs a sampled layer above it. "
+            "Received: hidden_units=[]"
+        )
 
 
 def _self_dependent_function(
@@ -525,25 +567,24 @@ def _second_moment(layer: SampledLayer) -> tf.Tensor:
 
 def _variance(layer: SampledLayer) -> tf.Tensor:
     """Estimate of mean_v Var mu^(v) of one sampled layer, Eq. (6)."""
-    weights = variance.importance_weights(layer.sample_prob, layer.counts)
-    n_samples = tf.size(weights, tf.int64)
-    adjacency = tf.SparseTensor(
-        layer.indices, layer.values, tf.stack([layer.n_parents, n_samples])
-    )
-    aggregated = tf.sparse.sparse_dense_matmul(
-        adjacency, weights[:, None] * feature_ops.to_dense(layer.hidden)
+    aggregated = variance.weighted_sum(
+        layer.values,
+        layer.indices,
+        layer.weights,
+        layer.n_parents,
+        feature_ops.to_dense(layer.hidden),
     )
     return variance.variance_estimate(
         _second_moment(layer), layer.sample_prob, layer.counts, aggregated
     )
 
 
-def _mean_logit(layer: SampledLayer, kernel: Any) -> tf.Tensor:
+def _mean_logit(layer: SampledLayer) -> tf.Tensor:
     return variance.mean_logit_term(
         layer.values,
         layer.indices,
-        feature_ops.matmul(layer.hidden, kernel),
-        variance.importance_weights(layer.sample_prob, layer.counts),
+        layer.projected,
+        layer.weights,
         layer.counts,
         layer.n_parents,
     )

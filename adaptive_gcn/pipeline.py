@@ -18,10 +18,12 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import sparse
 
-from adaptive_gcn.graph import DENSE_LIMIT_BYTES, Graph
+from adaptive_gcn.features import DENSE_LIMIT_BYTES, FeatureRows
+from adaptive_gcn.graph import Graph
 from adaptive_gcn.sampling import samplers
 from adaptive_gcn.sampling.rows import csr_rows
 
+ALIGNMENT = 64  # Bytes: the most that TensorFlow asks of a tensor.
 SPARSE_BELOW = 0.05  # Features of a lower density travel as SparseTensors.
 
 ImportanceFn = Callable[[], npt.NDArray[np.floating[Any]]]
@@ -186,16 +188,25 @@ class RowReader(Protocol):
 
 
 class DenseRows:
-    """Rows of a dense matrix, which may be a memory map."""
+    """Rows of a dense matrix, which may be a memory map.
+
+    Args:
+        features: [n_nodes, n_features] float32, an array or `FeatureRows`.
+    """
 
     is_sparse = False
 
-    def __init__(self, features: npt.NDArray[np.float32]):
-        self._features = features
+    def __init__(self, features: Any):
+        is_view = isinstance(features, FeatureRows)
+        self._rows = features.rows if is_view else None
+        self._matrix = np.asarray(features.matrix if is_view else features)
         self.n_features = features.shape[1]
 
     def read(self, nodes: Ids) -> npt.NDArray[np.float32]:
-        return self._features.take(nodes, axis=0)
+        rows = nodes if self._rows is None else self._rows[nodes]
+        out = _aligned((len(rows), self.n_features))
+        # "clip", or NumPy would fill a buffer and copy that; ids are valid.
+        return self._matrix.take(rows, axis=0, out=out, mode="clip")
 
 
 class SparseRows:
@@ -210,6 +221,14 @@ class SparseRows:
     def read(self, nodes: Ids) -> tuple[Ids, npt.NDArray[np.float32]]:
         matrix = self._features
         return csr_rows(matrix.indptr, matrix.indices, matrix.data, nodes)
+
+
+def _aligned(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """An array at an address that TensorFlow takes over without a copy."""
+    size = shape[0] * shape[1]
+    buffer = np.empty(size + ALIGNMENT // 4, np.float32)
+    start = -buffer.ctypes.data % ALIGNMENT // 4
+    return buffer[start : start + size].reshape(shape)
 
 
 def _row_reader(features: Any) -> RowReader:

@@ -1,8 +1,9 @@
 """The full architecture, Eq. (1): every node, every neighbour, no sampling.
 
-Used for validation, test and prediction. Works layer by layer; each product
-with the adjacency goes in blocks of rows through TensorFlow's CSR kernel,
-which has no limit of its own below 2^31 entries a block.
+Used for validation, test and prediction. Works layer by layer and in blocks
+of rows, so that beside the matrices there is one table of hidden units at a
+time. Sparse matrices stay sparse; their products go through TensorFlow's CSR
+kernel.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import sparse
 
-from adaptive_gcn.graph import Features
+from adaptive_gcn.features import Features, row_blocks
 
 BLOCK_ENTRIES = 4_000_000
-BLOCK_BYTES = 2**28
+MOST_TERMS = 2**31 - 1  # Entries times output columns in one sparse product.
+
+_Scores = Any  # (W_1 z, W_2 z, the attention layer) of all nodes, or None.
 
 
 class FullPropagation:
@@ -27,9 +30,11 @@ class FullPropagation:
     Args:
         norm_adjacency: [n_nodes, n_nodes] CSR float32, the normalised
             adjacency of the whole graph.
-        features: [n_nodes, n_features] float32, dense or CSR, scaled as in
-            training.
-        block_entries: Most adjacency entries in one product.
+        features: [n_nodes, n_features] float32, dense (maybe a memory map) or
+            CSR, scaled as in training; A^ X for a model whose bottom layer is
+            precomputed.
+        block_entries: Most adjacency entries in one product, or one row if
+            that has more.
     """
 
     def __init__(
@@ -56,60 +61,93 @@ class FullPropagation:
         """
         scores = self._attention_scores(model)
         *lower, top = model.convolutions
-        hidden = self._features
-        for convolution in lower:
-            hidden = self._convolve(
-                convolution, hidden, self._adjacency, scores
-            )
+        table = self._bottom_table(model)
+        for level in range(int(model.precomputed), len(lower)):
+            above = model.convolutions[level + 1].kernel
+            table = self._next_table(lower[level], table, above, scores)
         rows = self._adjacency[nodes]
         if scores is not None:
             scores = (tf.gather(scores[0], nodes), scores[1], scores[2])
-        return self._convolve(top, hidden, rows, scores).numpy()
+        blocks = [
+            top.activate(product).numpy()
+            for _, product in self._products(rows, table, scores)
+        ]
+        return np.concatenate(blocks)
 
-    def _attention_scores(self, model: Any) -> Any:
+    def _bottom_table(self, model: Any) -> tf.Variable:
+        """X W_0 of all nodes; ReLU(A^X W_0) W_1 if A^X is precomputed."""
+        bottom, second = model.convolutions[:2]
+        width = second.units if model.precomputed else bottom.units
+        table = _empty_table(self._features.shape[0], width)
+        for start, block in row_blocks(self._features):
+            hidden = _matmul(block, bottom.kernel)
+            if model.precomputed:
+                hidden = tf.matmul(bottom.activate(hidden), second.kernel)
+            table[start : start + block.shape[0]].assign(hidden)
+        return table
+
+    def _next_table(
+        self, convolution: Any, table: Any, kernel: Any, scores: _Scores
+    ) -> tf.Variable:
+        """sigma(A^ h W) W', from h W of all nodes, for the layer above."""
+        n_nodes = self._adjacency.shape[0]
+        new_table = _empty_table(n_nodes, kernel.shape[1])
+        for start, product in self._products(self._adjacency, table, scores):
+            hidden = convolution.activate(product)
+            new_table[start : start + len(product)].assign(
+                tf.matmul(hidden, kernel)
+            )
+        return new_table
+
+    def _attention_scores(self, model: Any) -> _Scores:
         """W_1 z and W_2 z of all nodes and how to join them, or None."""
         if model.attention is None:
             return None
         parts = [
-            model.attention.scores(*[model.attention_inputs(rows)] * 2)
-            for rows in _row_blocks(self._features)
+            model.attention.scores(*[model.attention_inputs(_rows(block))] * 2)
+            for _, block in row_blocks(self._features)
         ]
         parent, sample = (
             tf.concat(part, 0) for part in zip(*parts, strict=True)
         )
         return parent, sample, model.attention
 
-    def _convolve(
-        self, convolution: Any, hidden: Any, rows: sparse.csr_array, scores: Any
-    ) -> tf.Tensor:
-        """sigma(A^ h W) for the given rows of A^, Eq. (1)."""
-        transformed = tf.concat(
-            [
-                _matmul(block, convolution.kernel)
-                for block in _blocks_of(hidden)
-            ],
-            axis=0,
-        )
-        outputs = [
-            _sparse_product(block, _attend(block, start, scores), transformed)
-            for start, block in self._adjacency_blocks(rows)
-        ]
-        return convolution.activate(tf.concat(outputs, axis=0))
-
-    def _adjacency_blocks(
-        self, rows: sparse.csr_array
-    ) -> Iterator[tuple[int, sparse.csr_array]]:
-        """Consecutive rows of at most `block_entries` entries, at least one."""
-        start, n_rows = 0, rows.shape[0]
-        while start < n_rows or start == 0:
-            limit = rows.indptr[start] + self._block_entries
-            stop = int(np.searchsorted(rows.indptr, limit, "right")) - 1
-            stop = min(max(stop, start + 1), n_rows)
-            yield start, rows[start:stop]
-            start = max(stop, 1)
+    def _products(
+        self, rows: sparse.csr_array, table: Any, scores: _Scores
+    ) -> Iterator[tuple[int, tf.Tensor]]:
+        """A^ times the table by blocks of rows, each with its first row."""
+        entries = min(self._block_entries, MOST_TERMS // int(table.shape[1]))
+        for start, block in _adjacency_blocks(rows, entries):
+            values = _attend(block, start, scores)
+            yield start, _sparse_product(block, values, table)
 
 
-def _attend(block: sparse.csr_array, start: int, scores: Any) -> tf.Tensor:
+def _adjacency_blocks(
+    rows: sparse.csr_array, most_entries: int
+) -> Iterator[tuple[int, sparse.csr_array]]:
+    """Consecutive rows of at most `most_entries` entries, at least one."""
+    start, n_rows = 0, rows.shape[0]
+    while start < n_rows or start == 0:
+        limit = rows.indptr[start] + most_entries
+        stop = int(np.searchsorted(rows.indptr, limit, "right")) - 1
+        stop = min(max(stop, start + 1), n_rows)
+        yield start, rows[start:stop]
+        start = max(stop, 1)
+
+
+def _empty_table(n_rows: int, n_columns: int) -> tf.Variable:
+    """A table to fill by blocks: a variable, which is changed in place."""
+    return tf.Variable(tf.zeros((n_rows, n_columns)), trainable=False)
+
+
+def _rows(block: Any) -> Any:
+    """A block of features as TensorFlow takes it."""
+    if not sparse.issparse(block):
+        return tf.constant(block)
+    return tf.SparseTensor(_coordinates(block), block.data, block.shape)
+
+
+def _attend(block: sparse.csr_array, start: int, scores: _Scores) -> tf.Tensor:
     """The block's entries, times attention where there is one, Eq. (14)."""
     values = tf.constant(block.data)
     if scores is None:
@@ -121,38 +159,33 @@ def _attend(block: sparse.csr_array, start: int, scores: Any) -> tf.Tensor:
 
 
 def _coordinates(block: sparse.csr_array) -> npt.NDArray[np.int64]:
-    rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
-    return np.stack([rows, block.indices], axis=1).astype(np.int64)
+    coordinates = np.empty((block.nnz, 2), np.int64)
+    lengths = np.diff(block.indptr)
+    coordinates[:, 0] = np.repeat(np.arange(block.shape[0]), lengths)
+    coordinates[:, 1] = block.indices
+    return coordinates
 
 
 def _sparse_product(
-    block: sparse.csr_array, values: tf.Tensor, dense: tf.Tensor
+    block: sparse.csr_array, values: tf.Tensor, dense: Any
 ) -> tf.Tensor:
+    """Block times dense, within `MOST_TERMS` by blocks of columns."""
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
         indices=_coordinates(block), values=values, dense_shape=block.shape
     )
-    return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
+    width = max(1, MOST_TERMS // max(1, block.nnz))
+    if width >= dense.shape[1]:
+        return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
+    parts = [
+        tf.raw_ops.SparseMatrixMatMul(
+            a=matrix, b=dense[:, first : first + width]
+        )
+        for first in range(0, dense.shape[1], width)
+    ]
+    return tf.concat(parts, axis=1)
 
 
 def _matmul(left: Any, kernel: Any) -> tf.Tensor:
     if sparse.issparse(left):
         return _sparse_product(left, tf.constant(left.data), kernel)
     return tf.matmul(left, kernel)
-
-
-def _blocks_of(hidden: Any) -> Iterator[Any]:
-    """Row blocks of a dense NumPy array (maybe a memory map); else all."""
-    if not isinstance(hidden, np.ndarray):
-        yield hidden
-        return
-    step = max(1, BLOCK_BYTES // (4 * max(1, hidden.shape[1])))
-    for start in range(0, max(1, len(hidden)), step):
-        yield hidden[start : start + step]
-
-
-def _row_blocks(features: Features) -> Iterator[tf.Tensor]:
-    """Dense row blocks of the features."""
-    step = max(1, BLOCK_BYTES // (4 * max(1, features.shape[1])))
-    for start in range(0, features.shape[0], step):
-        rows = features[start : start + step]
-        yield tf.constant(rows.toarray() if sparse.issparse(rows) else rows)

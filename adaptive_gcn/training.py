@@ -21,22 +21,17 @@ import tensorflow as tf
 
 from adaptive_gcn import (
     callbacks,
-    datasets,
+    loading,
     memory,
     model,
     pipeline,
+    prepared,
     propagation,
     run_folder,
 )
+from adaptive_gcn.adjacency import normalize_adjacency
 from adaptive_gcn.config import Config, ConfigError
-from adaptive_gcn.datasets.synthetic import SyntheticConfig
-from adaptive_gcn.graph import (
-    DataError,
-    Graph,
-    normalize_adjacency,
-    scale_features,
-    training_graph,
-)
+from adaptive_gcn.graph import Graph, training_graph
 from adaptive_gcn.sampling import importance, samplers
 
 _LOG = logging.getLogger(__name__)
@@ -44,13 +39,20 @@ _LOG = logging.getLogger(__name__)
 MOST_STEPS_PER_EXECUTION = 100
 SAME_ACCURACY = 5e-3  # A tie may turn between machines; settings move more.
 
+_NOT_RECORDED = (
+    "mode",
+    "to",
+    "data_dir",
+    "store_dir",
+    "output_dir",
+    "overwrite",
+)
+
 # What a user can cause and mend: one line and no traceback.
 USER_ERRORS = (
     ConfigError,
-    DataError,
-    MemoryError,
+    *loading.USER_ERRORS,
     tf.errors.ResourceExhaustedError,
-    OSError,  # Of our own making (RunFolderError, DataNotFoundError) or not.
     callbacks.TrainingDivergedError,
 )
 
@@ -177,30 +179,9 @@ def describe(record: dict[str, Any]) -> str:
 
 def load_graph(config: Config) -> Graph:
     """The graph that `config` names, its features scaled."""
-    graph = datasets.load(
-        config.dataset,
-        data_dir=config.data_dir,
-        split=config.split,
-        synthetic=_synthetic_config(config),
-    )
-    features = scale_features(
-        graph.features, config.features, graph.train_nodes
-    )
-    return dataclasses.replace(graph, features=features)
-
-
-def _synthetic_config(config: Config) -> SyntheticConfig | None:
-    if config.dataset != "synthetic":
-        return None
-    return SyntheticConfig(
-        n_nodes=config.synthetic_nodes,
-        n_features=config.synthetic_features,
-        n_classes=config.synthetic_classes,
-        mean_degree=config.synthetic_degree,
-        homophily=config.synthetic_homophily,
-        label_noise=config.synthetic_label_noise,
-        word_signal=config.synthetic_word_signal,
-        seed=config.synthetic_seed,
+    graph = loading.load(config)
+    return dataclasses.replace(
+        graph, features=prepared.scaled(graph, config.features)
     )
 
 
@@ -220,6 +201,7 @@ def build_model(config: Config, graph: Graph) -> model.AdaptiveGCN:
         network_term=config.network_term,
         train_sampler=config.method == "adapt",
         draws_from_q=config.draws_from_q,
+        precomputed=config.precompute,
     )
     network.compile(
         keras.optimizers.Adam(config.learning_rate),
@@ -234,6 +216,12 @@ def build_batches(
 ) -> pipeline.Batches:
     """The sampled mini-batches of the training graph of `graph`."""
     train_graph = training_graph(graph)
+    norm_adjacency = _normalized(config, train_graph)
+    if config.precompute:
+        train_graph = _with_aggregated(
+            config, train_graph, norm_adjacency, "train"
+        )
+    features = train_graph.features
     w_g = network.self_dependent.w_g
 
     # Must not hold `network`: TensorFlow keeps the dataset's function while
@@ -243,12 +231,12 @@ def build_batches(
         if not np.all(np.isfinite(values)):
             raise callbacks.TrainingDivergedError("W_g is not finite")
         return importance.self_importance(
-            train_graph.features, values, config.self_dependent
+            features, values, config.self_dependent
         )
 
     return pipeline.Batches(
         graph=train_graph,
-        sampler=_sampler(config, _normalized(config, train_graph)),
+        sampler=_sampler(config, norm_adjacency),
         samples_per_layer=config.samples,
         batch_size=config.batch_size,
         seed=config.seed,
@@ -263,8 +251,11 @@ def full_propagation(
     config: Config, graph: Graph
 ) -> propagation.FullPropagation:
     """The full architecture over the whole graph."""
+    norm_adjacency = _normalized(config, graph)
+    if config.precompute:
+        graph = _with_aggregated(config, graph, norm_adjacency, "all")
     return propagation.FullPropagation(
-        _normalized(config, graph), graph.features
+        norm_adjacency, graph.features, config.block_entries
     )
 
 
@@ -345,7 +336,7 @@ def _test_scores(
 def _recorded_flags(config: Config) -> dict[str, Any]:
     """Flags that may bear on the result: all but where things lie."""
     flags = config.as_dict()
-    for name in ("mode", "data_dir", "output_dir", "overwrite"):
+    for name in _NOT_RECORDED:
         del flags[name]
     return flags
 
@@ -450,6 +441,18 @@ def _normalized(config: Config, graph: Graph) -> Any:
     )
 
 
+def _with_aggregated(
+    config: Config, graph: Graph, norm_adjacency: Any, nodes: str
+) -> Graph:
+    """The graph with A^X for X; `nodes` says over which of the nodes."""
+    settings = (
+        f"{nodes}-{config.features}-{config.normalization}"
+        f"-hops{1 + config.two_hop}-identity{config.identity_weight:g}"
+    )
+    features = prepared.aggregated(graph, norm_adjacency, settings)
+    return dataclasses.replace(graph, features=features)
+
+
 def _sampler(config: Config, norm_adjacency: Any) -> samplers.Sampler:
     if config.method == "full":
         return samplers.FullSampler(norm_adjacency)
@@ -477,6 +480,11 @@ def _announce(config: Config, batches: pipeline.Batches, device: str) -> None:
         graph.statistics()["isolated"],
         device,
     )
+    if config.precompute:
+        _LOG.info(
+            "the bottom layer is not sampled: its A^X was computed once, over "
+            "the training graph to train and the whole graph to evaluate"
+        )
     if config.trains_sampler:
         _LOG.info(
             "g of all nodes is refreshed every %d steps and lags by up to %d",

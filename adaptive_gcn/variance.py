@@ -40,6 +40,29 @@ def importance_weights(sample_prob: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     return counts / (n * sample_prob)
 
 
+def weighted_sum(
+    values: tf.Tensor,
+    indices: tf.Tensor,
+    weights: tf.Tensor,
+    n_parents: tf.Tensor,
+    hidden: tf.Tensor,
+) -> tf.Tensor:
+    """mu^(v), Eq. (5), for dense h.
+
+    Args:
+        values: [nnz], a(v, u).
+        indices: [nnz, 2], (parent, sampled node), row-major.
+        weights: [n_samples], `importance_weights`.
+        n_parents: Scalar, number of parents.
+        hidden: [n_samples, units], h(u_j).
+
+    Returns:
+        [n_parents, units] tensor.
+    """
+    weighted = values * tf.gather(weights, indices[:, 1])
+    return feature_ops.sparse_matmul(weighted, indices, n_parents, hidden)
+
+
 def second_moment(
     values: tf.Tensor,
     indices: tf.Tensor,
@@ -176,7 +199,8 @@ def mean_logit_term(
     """The term of the authors' code: (1/(n C)) sum_j |m_j M_j - mu|^2.
 
     m_j is the mean over parents of the importance-weighted adjacency of draw
-    j, M = h W and mu = sum_j m_j M_j. It is about (1/C) |mean output|^2: a
+    j, M = h W and mu = sum_j m_j M_j; so the sum over the n draws is that of
+    |m_j M_j|^2 and n - 2 times |mu|^2. It is about (1/C) |mean output|^2: a
     penalty on the outputs averaged over the batch, not a variance.
 
     Args:
@@ -195,7 +219,8 @@ def mean_logit_term(
     column_mean = tf.math.unsorted_segment_sum(
         values, indices[:, 1], tf.shape(transformed)[0]
     ) / tf.cast(n_parents, values.dtype)
-    per_draw = (column_mean * weights / counts)[:, None] * transformed
-    total = tf.reduce_sum(counts[:, None] * per_draw, axis=0)
-    squared = tf.reduce_sum(tf.square(per_draw - total), axis=1)
-    return tf.reduce_sum(counts * squared) / (n * units)
+    scale = column_mean * weights  # m_j times the draws of that node.
+    mean = tf.linalg.matvec(transformed, scale, transpose_a=True)
+    own = tf.square(scale) / counts * feature_ops.squared_norms(transformed)
+    rest = (n - 2.0) * tf.reduce_sum(tf.square(mean))
+    return (tf.reduce_sum(own) + rest) / (n * units)

@@ -37,6 +37,8 @@ OUTSIDE = [
     ("synthetic_label_noise", -0.1, "at least 0 and at most 1"),
     ("synthetic_word_signal", 1.1, "at least 0 and at most 1"),
     ("synthetic_seed", -1, "at least 0"),
+    ("reddit_like_scale", 0.0, "above 0 and at most 100"),
+    ("block_entries", 0, f"at least 1 and at most {2**31 - 1}"),
 ]
 CHOICES = [f for f in dataclasses.fields(Config) if f.metadata["choices"]]
 FLOATS = [
@@ -52,6 +54,25 @@ def test_default_is_the_papers_method_and_size():
     assert config.variance_weight == 0.5
     assert config.patience == 30
     assert config.hidden_units == (16,)
+
+
+def test_a_precomputed_bottom_leaves_one_sampled_layer():
+    config = Config(precompute=True, samples_per_layer=(512,))
+    assert config.n_layers == 2
+    assert config.n_sampled_layers == 1
+    assert config.samples == (512,)
+    with pytest.raises(ConfigError, match="expected one number, or 1, one per"):
+        Config(precompute=True, samples_per_layer=(512, 256))
+
+
+def test_skip_over_a_precomputed_bottom_is_refused_with_the_reason():
+    with pytest.raises(ConfigError, match="the lower one is not sampled"):
+        Config(precompute=True, skip=True)
+
+
+def test_convert_needs_to_know_where_to():
+    with pytest.raises(ConfigError, match="expected --output_dir"):
+        Config(mode="convert")
 
 
 def test_config_is_immutable():
@@ -123,7 +144,8 @@ def test_unknown_choice_is_refused_with_the_choices(field, value):
 @pytest.mark.parametrize("field", CHOICES, ids=lambda field: field.name)
 def test_every_choice_is_taken(field):
     for value in field.metadata["choices"]:
-        config = Config(**{field.name: value, "variance_weight": 0.0})
+        others = {"variance_weight": 0.0, "output_dir": "out"}
+        config = Config(**{**others, field.name: value})
         assert getattr(config, field.name) == value
 
 
@@ -180,7 +202,8 @@ def test_number_of_sample_sizes_must_fit_the_layers(samples):
     with pytest.raises(ConfigError) as error:
         Config(hidden_units=(16,), samples_per_layer=samples)
     assert str(error.value) == (
-        f"--samples_per_layer={words}: expected one number, or 2, one per layer"
+        f"--samples_per_layer={words}: expected one number, or 2, one per "
+        "sampled layer"
     )
 
 
@@ -227,15 +250,17 @@ def test_value_of_another_type_is_named(name, value):
 
 
 def test_choices_are_those_of_the_parts_they_go_to():
-    from adaptive_gcn import datasets, graph, layers, model
-    from adaptive_gcn.datasets import planetoid
+    from adaptive_gcn import adjacency, datasets, features, layers, model
+    from adaptive_gcn.datasets import planetoid, reddit, writers
     from adaptive_gcn.sampling import samplers
 
     choices = {f.name: f.metadata["choices"] for f in CHOICES}
     assert choices["dataset"] == datasets.NAMES
     assert choices["split"] == planetoid.SPLITS
-    assert choices["features"] == graph.FEATURE_SCALINGS
-    assert choices["normalization"] == graph.NORMALIZATIONS
+    assert choices["features"] == features.SCALINGS
+    assert choices["reddit_format"] == reddit.FORMATS
+    assert choices["to"] == ("store", *writers.FORMATS)
+    assert choices["normalization"] == adjacency.NORMALIZATIONS
     assert choices["attention"] == model.ATTENTION_FORMS
     assert choices["proposal"] == samplers.PROPOSALS
     assert choices["self_dependent"] == layers.SELF_DEPENDENT_FORMS

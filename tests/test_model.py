@@ -338,7 +338,7 @@ def test_every_float_op_of_the_step_has_a_gpu_kernel(options, as_sparse):
     graph = step.get_concrete_function(batch).graph
     ops = float_ops(graph)
     types = {operation.type for operation in graph.get_operations()}
-    assert "SparseTensorDenseMatMul" in types
+    assert "SparseMatrixMatMul" in types
     assert [op.name for op in ops if not has_gpu_kernel(op)] == []
     assert not types & {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
     # Nothing hides in the body of another function.
@@ -366,3 +366,186 @@ def test_diverged_loss_is_noted_with_its_step(bad):
     assert float(metric.result()) == 2
     metric.reset_state()
     assert float(metric.result()) == 0
+
+
+# The bottom layer precomputed: the features are A^ X already.
+
+# Row-normalised, all rows different, node 4 without a link to node 0.
+SMALL = np.array(
+    [
+        [0.5, 0.3, 0.2, 0.0, 0.0],
+        [0.2, 0.4, 0.0, 0.4, 0.0],
+        [0.1, 0.0, 0.6, 0.1, 0.2],
+        [0.0, 0.3, 0.1, 0.6, 0.0],
+        [0.0, 0.0, 0.5, 0.0, 0.5],
+    ],
+    np.float32,
+)
+
+
+def small_inputs(features, draws, n_levels=2):
+    """A batch of nodes 3, 1 over the draws (node, count, q), in that order."""
+    nodes, counts, q = map(np.array, zip(*draws, strict=True))
+    batch = np.array([3, 1])
+    block = SMALL[np.ix_(batch, nodes)]
+    inputs = {
+        "features": tuple(
+            tf.constant(features[ids]) for ids in (nodes, batch)[:n_levels]
+        ),
+        "adjacency": (tf.sparse.from_dense(block),),
+        "sample_prob": (tf.constant(q, tf.float32),),
+        "counts": (tf.constant(counts, tf.float32),),
+        "nodes": (tf.constant(nodes), tf.constant(batch)),
+    }
+    return inputs, tf.constant([2, 0], tf.int64)
+
+
+def small_network(n_features=4, **options):
+    keras.utils.set_random_seed(1)
+    settings = {
+        "self_dependent": "exp",
+        "hidden_units": (6,),
+        "precomputed": True,
+        **options,
+    }
+    network = model.AdaptiveGCN(n_classes=3, **settings)
+    network.compile(keras.optimizers.SGD(1.0), keras.optimizers.SGD(1.0))
+    network.build_for(n_features)
+    return network
+
+
+def small_features():
+    x = np.random.default_rng(5).normal(size=(5, 4)).astype(np.float32)
+    return x, SMALL @ x
+
+
+def test_precomputed_layer_is_dense_and_the_top_one_sampled_by_hand():
+    _, aggregated = small_features()
+    network = small_network(attention="plus_one", network_term="none")
+    w_0, w_1 = (c.kernel.numpy() for c in network.convolutions)
+    nodes, batch = [0, 1, 3], [3, 1]
+    counts, q = np.array([1, 2, 1]), np.array([0.5, 0.2, 0.25])
+    hidden = np.maximum(aggregated[nodes] @ w_0, 0)
+    scores = (
+        aggregated[batch] @ network.attention.parent_scale.numpy()
+        + (aggregated[nodes] @ network.attention.sample_scale.numpy()).T
+    )
+    block = SMALL[np.ix_(batch, nodes)] * (np.maximum(scores, 0) + 1)
+    expected = block @ ((counts / (4 * q))[:, None] * (hidden @ w_1))
+    inputs, labels = small_inputs(
+        aggregated, zip(nodes, counts, q, strict=True)
+    )
+    np.testing.assert_allclose(network(inputs), expected, rtol=1e-5)
+
+    # W_g sees the inputs A^ X; the variance is of the one sampled layer.
+    ratio = (block**2).mean(0) * (hidden**2).sum(1) / q**2
+    x = aggregated[nodes]
+    slope = x - counts @ x / 4
+    w_g_step = (0.5 * (counts * ratio) @ slope / (3 * 4))[:, None]
+    logs = network.train_step((inputs, labels))
+    np.testing.assert_allclose(
+        network.self_dependent.w_g.numpy(), w_g_step, rtol=1e-4
+    )
+    spread = (
+        counts @ ratio
+        - 4 * (((block * counts / (4 * q)) @ hidden) ** 2).sum(1).mean()
+    )
+    assert float(logs["variance"]) == pytest.approx(spread / 12, rel=1e-4)
+
+
+@pytest.mark.parametrize("levels", ["top", "all"])
+@pytest.mark.parametrize("term", ["variance", "mean_logit"])
+def test_precomputed_term_reaches_both_kernels(term, levels):
+    """The term's gradient, by central differences of the logged loss."""
+    _, aggregated = small_features()
+    settings = {"network_term": term, "variance_layers": levels}
+    draws = [(0, 1, 0.5), (1, 2, 0.2), (3, 1, 0.25)]
+    inputs, labels = small_inputs(aggregated, draws)
+
+    def kernels_of(network):
+        return [convolution.kernel for convolution in network.convolutions]
+
+    def loss_at(level, place, change):
+        network = small_network(**settings)
+        kernel = kernels_of(network)[level].numpy()
+        kernel[place] += change
+        kernels_of(network)[level].assign(kernel)
+        return float(network.train_step((inputs, labels))["loss"])
+
+    stepped, start = small_network(**settings), small_network(**settings)
+    stepped.train_step((inputs, labels))
+    for level in (0, 1):
+        gradient = (
+            kernels_of(start)[level].numpy()
+            - kernels_of(stepped)[level].numpy()
+        )
+        place = np.unravel_index(np.abs(gradient).argmax(), gradient.shape)
+        slope = (loss_at(level, place, 0.01) - loss_at(level, place, -0.01)) / (
+            0.02
+        )
+        assert gradient[place] == pytest.approx(slope, rel=2e-2)
+
+
+def test_precomputed_over_every_node_is_the_exact_two_layer_network():
+    x, aggregated = small_features()
+    settings = {"network_term": "none", "train_sampler": False}
+    network = small_network(**settings, draws_from_q=False)
+    w_0, w_1 = (c.kernel.numpy() for c in network.convolutions)
+    exact = SMALL @ np.maximum(SMALL @ x @ w_0, 0) @ w_1  # Eq. (1)
+    sampler = samplers.FullSampler(sparse.csr_array(SMALL))
+    sample = sampler.sample(np.array([3, 1]), 1, np.random.default_rng(0))
+    draws = zip(sample.nodes, sample.counts, sample.sample_prob, strict=True)
+    inputs, _ = small_inputs(aggregated, draws, n_levels=1)
+    np.testing.assert_allclose(network(inputs), exact[[3, 1]], rtol=1e-5)
+    # The same weights in the network that samples both layers, all taken.
+    both = small_network(**settings, draws_from_q=False, precomputed=False)
+    both.set_weights(network.get_weights())
+    layers = samplers.sample_layers(
+        sampler, np.array([3, 1]), (1, 1), np.random.default_rng(0)
+    )
+    full = {
+        "features": (tf.constant(x[layers[0].nodes]),),
+        "adjacency": tuple(
+            tf.SparseTensor(layer.indices, layer.values, (n, len(layer.nodes)))
+            for layer, n in zip(layers, (len(layers[1].nodes), 2), strict=True)
+        ),
+        "sample_prob": tuple(layer.sample_prob for layer in layers),
+        "counts": tuple(layer.counts for layer in layers),
+    }
+    np.testing.assert_allclose(network(inputs), both(full), rtol=1e-5)
+
+
+@pytest.mark.parametrize("attention", model.ATTENTION_FORMS)
+@pytest.mark.parametrize("as_sparse", [None, sparse.csr_array])
+def test_precomputed_network_fits_saves_and_loads(
+    tmp_path, attention, as_sparse
+):
+    network = network_of(
+        attention=attention, precomputed=True, weight_decay=0.1, dropout=0.1
+    )
+    assert network.n_sampled_layers == 1
+    assert network.feature_levels == (1 if attention == "none" else 2)
+    source = batches_for(network, as_sparse=as_sparse, samples_per_layer=(5,))
+    before = values_of(network.trainable_variables)
+    network.fit(source.dataset(), steps_per_epoch=3, verbose=0, shuffle=False)
+    moved = [
+        not np.array_equal(old, new)
+        for old, new in zip(
+            before, values_of(network.trainable_variables), strict=True
+        )
+    ]
+    assert attention == "paper" or all(moved)
+    path = tmp_path / "network.keras"
+    network.save(path)
+    again = keras.models.load_model(path)
+    assert again.get_config() == network.get_config()
+    batch = next(iter(source.dataset()))
+    np.testing.assert_array_equal(network(batch[0]), again(batch[0]))
+    again.train_step(batch)
+
+
+def test_precomputed_refuses_skip_and_a_network_without_sampled_layer():
+    with pytest.raises(ValueError, match="the lower one is not sampled"):
+        network_of(precomputed=True, skip=True)
+    with pytest.raises(ValueError, match="needs a sampled layer above it"):
+        network_of(precomputed=True, hidden_units=())

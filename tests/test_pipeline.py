@@ -9,6 +9,7 @@ import tensorflow as tf
 from scipy import sparse
 
 from adaptive_gcn import pipeline
+from adaptive_gcn.features import FeatureRows
 from adaptive_gcn.graph import normalize_adjacency, training_graph
 from adaptive_gcn.sampling import samplers
 from tests.helpers import ring_graph
@@ -139,3 +140,25 @@ def test_close_frees_the_graph_though_tensorflow_keeps_its_function():
     del source, dataset
     gc.collect()
     assert graph() is None
+
+
+def test_rows_come_straight_from_the_matrix_behind_a_view(tmp_path):
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(50, 6)).astype(np.float32)
+    np.save(tmp_path / "features.npy", whole)
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    graph = training_graph(ring_graph())
+    rows = rng.permutation(50)[: graph.n_nodes]
+    object.__setattr__(graph, "features", FeatureRows(mapped, rows))
+    source = pipeline.Batches(
+        graph=graph,
+        sampler=samplers.FullSampler(normalize_adjacency(graph.adjacency)),
+        samples_per_layer=(1,),
+        batch_size=7,
+        feature_levels=2,
+    )
+    for inputs, _ in take(source, 3):
+        for nodes, features in zip(
+            inputs["nodes"], inputs["features"], strict=True
+        ):
+            np.testing.assert_array_equal(features, whole[rows[nodes]])

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 from scipy import sparse
 
-from adaptive_gcn import model, propagation
+from adaptive_gcn import features, model, propagation
+from adaptive_gcn.features import aggregate_features
 from adaptive_gcn.graph import normalize_adjacency
 from adaptive_gcn.sampling import samplers
 from tests.helpers import ring_graph
@@ -66,6 +67,62 @@ def test_attention_multiplies_every_entry():
     )
     logits = full.logits(network, np.arange(30))
     np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("block_entries", [1, 7, 10**6])
+def test_a_precomputed_bottom_changes_nothing_but_rounding(
+    as_sparse, block_entries
+):
+    graph = ring_graph()
+    matrix = normalize_adjacency(graph.adjacency)
+    features = sparse.csr_array(graph.features) if as_sparse else graph.features
+    network = networks(precomputed=True)
+    full = propagation.FullPropagation(
+        matrix, aggregate_features(matrix, features), block_entries
+    )
+    expected = plain_gcn(network, matrix.toarray(), graph.features)
+    logits = full.logits(network, np.arange(30))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("attention", ["none", "plus_one"])
+def test_results_do_not_depend_on_the_blocks(monkeypatch, attention):
+    """Of rows, of columns where one row is too long, and of features."""
+    graph = ring_graph()
+    matrix = normalize_adjacency(graph.adjacency)
+    network = networks(attention=attention)
+
+    def logits(block_entries):
+        full = propagation.FullPropagation(
+            matrix, graph.features, block_entries
+        )
+        return full.logits(network, np.arange(30))
+
+    expected = logits(10**6)
+    for block_entries in (1, 5, 50):
+        np.testing.assert_allclose(logits(block_entries), expected, atol=1e-6)
+    monkeypatch.setattr(propagation, "MOST_TERMS", 7)
+    monkeypatch.setattr(features, "BLOCK_BYTES", 100)
+    np.testing.assert_allclose(logits(10**6), expected, atol=1e-6)
+
+
+def test_no_product_exceeds_the_limit_of_terms(monkeypatch):
+    graph = ring_graph()
+    matrix = normalize_adjacency(graph.adjacency)
+    terms = []
+    product = tf.raw_ops.SparseMatrixMatMul
+
+    def counted(a, b):
+        n_entries = tf.raw_ops.SparseMatrixNNZ(sparse_matrix=a)
+        terms.append(int(n_entries) * int(b.shape[1]))
+        return product(a=a, b=b)
+
+    monkeypatch.setattr(tf.raw_ops, "SparseMatrixMatMul", counted)
+    monkeypatch.setattr(propagation, "MOST_TERMS", 40)
+    full = propagation.FullPropagation(matrix, graph.features)
+    full.logits(networks(), np.arange(30))
+    assert 20 < max(terms) <= 40
 
 
 def test_no_nodes_give_no_rows():

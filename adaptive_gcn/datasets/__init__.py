@@ -4,24 +4,36 @@ checksums          what the published files are
 download           finding or fetching them
 restricted_pickle  reading pickles without executing them
 planetoid          Cora, Citeseer, Pubmed
+graphsage          the JSON files of GraphSAGE
+reddit             Reddit, in each of its three published forms
 synthetic          a generated graph, needs no files
+reddit_like        a generated graph of the size of Reddit
+store              any graph as memory-mapped files
+writers            any graph in the formats of Reddit
 builders           the same as TensorFlow Datasets (imports TensorFlow)
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
+from typing import Any
 
 import numpy as np
 
+from adaptive_gcn.datasets import download, reddit, store
 from adaptive_gcn.datasets.planetoid import load_planetoid
+from adaptive_gcn.datasets.reddit_like import (
+    RedditLikeConfig,
+    reddit_like_graph,
+)
 from adaptive_gcn.datasets.synthetic import SyntheticConfig, synthetic_graph
 from adaptive_gcn.graph import Graph
 
 _LOG = logging.getLogger(__name__)
 
-NAMES = ("synthetic", "cora", "citeseer", "pubmed")
+NAMES = ("synthetic", "cora", "citeseer", "pubmed", "reddit", "reddit_like")
 
 
 def load(
@@ -29,21 +41,32 @@ def load(
     data_dir: str | os.PathLike[str] = "",
     split: str = "fastgcn",
     synthetic: SyntheticConfig | None = None,
+    reddit_format: str = "auto",
+    reddit_like: RedditLikeConfig | None = None,
+    store_dir: str | os.PathLike[str] = "",
 ) -> Graph:
     """Load a data set and log its statistics in one line.
 
+    "reddit" and "reddit_like" are converted once into a store, and come
+    memory-mapped; the others come in memory.
+
     Args:
         name: One of `NAMES`, in any case.
-        data_dir: Where the files are, see `download.locate`; not used for
-            "synthetic".
-        split: "fastgcn" or "planetoid", see `planetoid.read_planetoid`; not
-            used for "synthetic".
+        data_dir: Where the files are, see `download.data_root`; not used for
+            generated graphs.
+        split: "fastgcn" or "planetoid", see `planetoid.read_planetoid`; for
+            Planetoid data sets only.
         synthetic: What to generate for "synthetic". Defaults to
             `SyntheticConfig()`.
+        reddit_format: One of `reddit.FORMATS`.
+        reddit_like: What to generate for "reddit_like". Defaults to
+            `RedditLikeConfig()`.
+        store_dir: Where the stores are, see `download.store_root`.
 
     Raises:
         ValueError: If `name` or `split` is unknown, or a file is not usable.
         DataNotFoundError: If files are missing and cannot be fetched.
+        OSError: If a store cannot be written.
     """
     key = name.lower()
     if key not in NAMES:
@@ -52,10 +75,46 @@ def load(
         )
     if key == "synthetic":
         graph = synthetic_graph(synthetic or SyntheticConfig())
+    elif key == "reddit":
+        graph = _stored_reddit(data_dir, reddit_format, store_dir)
+    elif key == "reddit_like":
+        graph = _stored_reddit_like(
+            reddit_like or RedditLikeConfig(), store_dir
+        )
     else:
         graph = load_planetoid(key, data_dir, split)
     _log_statistics(graph)
     return graph
+
+
+def _stored_reddit(data_dir: Any, file_format: str, store_dir: Any) -> Graph:
+    folder = download.data_root(data_dir)
+    # Files that changed have another size or time, and get another store.
+    source = [
+        [os.path.abspath(path), path.stat().st_size, path.stat().st_mtime_ns]
+        for path in reddit.files_of(folder, file_format)
+    ]
+    path = (
+        download.store_root(store_dir) / f"reddit-{store.fingerprint(source)}"
+    )
+    _LOG.info("reddit: store %s", path)
+    return store.cached_store(
+        path, lambda: reddit.read_reddit(folder, file_format), source
+    )
+
+
+def _stored_reddit_like(config: RedditLikeConfig, store_dir: Any) -> Graph:
+    def make() -> Graph:
+        graph = reddit_like_graph(config)
+        return dataclasses.replace(
+            graph, features=reddit.log_counts(graph.features)
+        )
+
+    source = {"reddit_like": dataclasses.asdict(config)}
+    name = f"reddit_like-{store.fingerprint(source)}"
+    path = download.store_root(store_dir) / name
+    _LOG.info("reddit_like: store %s", path)
+    return store.cached_store(path, make, source)
 
 
 def _log_statistics(graph: Graph) -> None:

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import os
 
-from adaptive_gcn.graph import DataError
+from adaptive_gcn.errors import DataError
 
 PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 

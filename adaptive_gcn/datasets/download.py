@@ -56,7 +56,7 @@ def locate(dataset: str, data_dir: str | os.PathLike[str] = "") -> pathlib.Path:
         DataNotFoundError: If files are missing and cannot be fetched; the
             message has the reason of every source.
     """
-    root = _root(data_dir)
+    root = data_root(data_dir)
     folders = [root / "planetoid", root, root / dataset]
     # Of equally complete folders, also empty ones, the first.
     folder = min(folders, key=lambda each: len(_missing(dataset, each)))
@@ -65,16 +65,36 @@ def locate(dataset: str, data_dir: str | os.PathLike[str] = "") -> pathlib.Path:
     return folder
 
 
-def _root(data_dir: str | os.PathLike[str]) -> pathlib.Path:
+def data_root(data_dir: str | os.PathLike[str] = "") -> pathlib.Path:
+    """The folder for raw files: the one given, or the variable's, or ours.
+
+    Raises:
+        DataNotFoundError: If the name cannot be expanded.
+    """
     chosen = os.fspath(data_dir) or os.environ.get(DATA_DIR_VARIABLE)
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    folder = pathlib.Path(chosen or f"{cache}/adaptive_gcn")
+    return _expanded(chosen or _cache(), f"--data_dir or {DATA_DIR_VARIABLE}")
+
+
+def store_root(store_dir: str | os.PathLike[str] = "") -> pathlib.Path:
+    """The folder for stores: the one given, or ours in the user's cache.
+
+    Raises:
+        DataNotFoundError: If the name cannot be expanded.
+    """
+    chosen = os.fspath(store_dir) or f"{_cache()}/stores"
+    return _expanded(chosen, "--store_dir")
+
+
+def _cache() -> str:
+    return f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/adaptive_gcn"
+
+
+def _expanded(folder: str, remedy: str) -> pathlib.Path:
     try:
-        return folder.expanduser()
+        return pathlib.Path(folder).expanduser()
     except RuntimeError as error:
         raise DataNotFoundError(
-            f"data folder {folder}: {error}; name another with --data_dir or "
-            f"{DATA_DIR_VARIABLE}"
+            f"data folder {folder}: {error}; name another with {remedy}"
         ) from error
 
 

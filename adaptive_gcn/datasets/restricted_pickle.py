@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from adaptive_gcn.graph import DataError
+from adaptive_gcn.errors import DataError
 
 _PERMITTED = {
     "collections defaultdict": "defaultdict",

@@ -21,6 +21,8 @@ _MAX_ROUNDS = 50
 _VAL_FRACTION = 500 / 2708  # The proportions of the Cora split.
 _TEST_FRACTION = 1000 / 2708
 
+Ids = npt.NDArray[np.int64]
+
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticConfig:
@@ -57,15 +59,15 @@ class SyntheticConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_range("n_classes", self.n_classes, 2, self.n_nodes)
-        _check_range("n_features", self.n_features, 1)
-        _check_range("mean_degree", self.mean_degree, 0, self.n_nodes / 4)
-        _check_range("homophily", self.homophily, 0, 1)
-        _check_range("label_noise", self.label_noise, 0, 1)
-        _check_range("word_signal", self.word_signal, 0, 1)
-        _check_range("words_per_node", self.words_per_node, 0)
-        _check_range("seed", self.seed, 0)
-        _check_range("n_classes", self.n_classes, 2, self.n_train)
+        check_range("n_classes", self.n_classes, 2, self.n_nodes)
+        check_range("n_features", self.n_features, 1)
+        check_range("mean_degree", self.mean_degree, 0, self.n_nodes / 4)
+        check_range("homophily", self.homophily, 0, 1)
+        check_range("label_noise", self.label_noise, 0, 1)
+        check_range("word_signal", self.word_signal, 0, 1)
+        check_range("words_per_node", self.words_per_node, 0)
+        check_range("seed", self.seed, 0)
+        check_range("n_classes", self.n_classes, 2, self.n_train)
 
     @property
     def n_val(self) -> int:
@@ -96,15 +98,17 @@ def synthetic_graph(config: SyntheticConfig) -> Graph:
         DataError: If the edges asked for cannot be placed.
     """
     rng = np.random.default_rng(config.seed)
-    classes = _draw_classes(config, rng)
-    pairs = _draw_edges(config, classes, rng)
+    classes = draw_classes(config.n_nodes, config.n_classes, rng)
+    n_edges = round(config.n_nodes * config.mean_degree / 2)
+    propensity = rng.permutation(_propensities(config.n_nodes))
+    pairs = draw_edges(classes, propensity, n_edges, config.homophily, rng)
     words = _draw_words(config, classes, rng)
     ids = np.arange(config.n_nodes)
     n_train_val = config.n_train + config.n_val
     return Graph.from_edges(
         np.concatenate([pairs, pairs[:, ::-1]]),
         words,
-        _with_noise(config, classes, rng),
+        add_label_noise(classes, config.n_classes, config.label_noise, rng),
         train_nodes=ids[: config.n_train],
         val_nodes=ids[config.n_train : n_train_val],
         test_nodes=ids[n_train_val:],
@@ -113,9 +117,10 @@ def synthetic_graph(config: SyntheticConfig) -> Graph:
     )
 
 
-def _check_range(
+def check_range(
     name: str, value: float, low: float, high: float = float("inf")
 ) -> None:
+    """Raise DataError unless low <= value <= high."""
     if not low <= value <= high:
         raise DataError(
             f"synthetic graph: expected {low:g} <= {name} <= {high:g}. "
@@ -123,77 +128,93 @@ def _check_range(
         )
 
 
-def _draw_classes(
-    config: SyntheticConfig, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
+def draw_classes(n_nodes: int, n_classes: int, rng: np.random.Generator) -> Ids:
     """Unequal classes; the first nodes, which train, cover each of them."""
-    weights = np.arange(1, config.n_classes + 1) ** -0.5
-    classes = rng.choice(
-        config.n_classes, config.n_nodes, p=weights / weights.sum()
-    )
-    classes[: config.n_classes] = np.arange(config.n_classes)
+    weights = np.arange(1, n_classes + 1) ** -0.5
+    classes = rng.choice(n_classes, n_nodes, p=weights / weights.sum())
+    classes[:n_classes] = np.arange(n_classes)
     return classes
 
 
-def _with_noise(
-    config: SyntheticConfig,
-    classes: npt.NDArray[np.int64],
-    rng: np.random.Generator,
-) -> npt.NDArray[np.int64]:
-    noisy = rng.random(config.n_nodes) < config.label_noise
-    noisy[: config.n_classes] = False  # They stand for their class.
-    shift = rng.integers(1, config.n_classes, config.n_nodes)
-    return (classes + noisy * shift) % config.n_classes
+def add_label_noise(
+    classes: Ids, n_classes: int, label_noise: float, rng: np.random.Generator
+) -> Ids:
+    """Labels: the classes, of which a share `label_noise` is exchanged.
+
+    The first `n_classes` nodes, which stand for their class, keep it.
+    """
+    noisy = rng.random(len(classes)) < label_noise
+    noisy[:n_classes] = False
+    shift = rng.integers(1, n_classes, len(classes))
+    return (classes + noisy * shift) % n_classes
 
 
-def _draw_edges(
-    config: SyntheticConfig,
-    classes: npt.NDArray[np.int64],
+def draw_edges(
+    classes: Ids,
+    propensity: npt.NDArray[np.float64],
+    n_edges: int,
+    homophily: float,
     rng: np.random.Generator,
-) -> npt.NDArray[np.int64]:
-    """[n_edges, 2] distinct pairs (smaller id, larger id)."""
-    n_edges = round(config.n_nodes * config.mean_degree / 2)
-    propensity = rng.permutation(_propensities(config.n_nodes))
+) -> Ids:
+    """Draw the edges of a degree-corrected block model.
+
+    A pair that is a loop or a repeat is drawn anew. So the share of the edges
+    inside a class falls below `homophily` where a class is nearly complete.
+
+    Args:
+        classes: [n_nodes] the class of each node.
+        propensity: [n_nodes] positive weights of the nodes as ends.
+        n_edges: Number of edges.
+        homophily: Probability that both ends are drawn from one class.
+        rng: What is random.
+
+    Returns:
+        [n_edges, 2] distinct pairs (smaller id, larger id), in random order.
+
+    Raises:
+        DataError: If so many distinct edges were not found.
+    """
+    n_nodes = len(classes)
     codes = np.empty(0, np.int64)
     for _ in range(_MAX_ROUNDS):
         missing = n_edges - len(codes)
         if missing <= 0:
             break
         n_pairs = missing + missing // 8 + 64  # Some repeat, some are loops.
-        ends = _draw_pairs(config, classes, propensity, n_pairs, rng)
+        ends = _draw_pairs(classes, propensity, n_pairs, homophily, rng)
         ends = np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1)
-        new = ends[:, 0] * config.n_nodes + ends[:, 1]
+        new = ends[:, 0] * n_nodes + ends[:, 1]
         codes = np.sort(np.concatenate([codes, new]))
         codes = codes[np.diff(codes, prepend=-1) > 0]
     if len(codes) < n_edges:
         raise DataError(
             f"synthetic graph: expected {n_edges} edges, but only "
             f"{len(codes)} distinct ones were found in {_MAX_ROUNDS} rounds; "
-            "lower mean_degree"
+            "ask for fewer"
         )
     codes = rng.permutation(codes)[:n_edges]
-    return np.stack(np.divmod(codes, config.n_nodes), axis=1)
+    return np.stack(np.divmod(codes, n_nodes), axis=1)
 
 
 def _draw_pairs(
-    config: SyntheticConfig,
-    classes: npt.NDArray[np.int64],
+    classes: Ids,
     propensity: npt.NDArray[np.float64],
     n_pairs: int,
+    homophily: float,
     rng: np.random.Generator,
-) -> npt.NDArray[np.int64]:
+) -> Ids:
     """[n_pairs, 2] node pairs; may repeat, may join a node to itself."""
     # With the nodes ordered by class, a class is one stretch of the
     # cumulated propensities and a draw inside or outside it is one uniform.
     order = np.argsort(classes, kind="stable")
     total = np.concatenate([[0.0], np.cumsum(propensity[order])])
-    bounds = np.searchsorted(classes[order], np.arange(config.n_classes + 1))
+    bounds = np.searchsorted(classes[order], np.arange(classes.max() + 2))
     start, stop = total[bounds[:-1]], total[bounds[1:]]
 
     first = _nodes_at(rng.random(n_pairs) * total[-1], total)
     class_ = classes[order][first]
     size = stop[class_] - start[class_]
-    inside = rng.random(n_pairs) < config.homophily
+    inside = rng.random(n_pairs) < homophily
     uniform = rng.random(n_pairs)
     position = np.where(
         inside,

@@ -16,12 +16,10 @@ Representation Learning", NeurIPS 2018 (arXiv:1809.05343).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from adaptive_gcn.jit import kernel
 
 Ints = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
@@ -34,16 +32,7 @@ _ONE = np.uint32(1)
 _FIVE = np.uint32(5)
 _LOW_FIVE = np.uint32(31)
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def kernel(function: _Function) -> _Function:
-    """Compile, without the GIL; the machine code is kept on disk if it can."""
-    try:
-        compiled = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # Neither the package nor a user's cache is writable.
-        compiled = numba.njit(nogil=True)(function)
-    return cast(_Function, compiled)
+_TINY = np.float32(1e-18)  # Its square is above 0 in float32.
 
 
 @kernel
@@ -235,48 +224,57 @@ def block_proposal(
 @kernel
 def candidate_weights(
     csr: Csr,
-    row_sum: Doubles,
+    row_scale: Doubles,
     importance: Floats,
     squared: bool,
     parents: Ints,
-    column_sum: Doubles,
+    column_sum: Floats,
 ) -> tuple[npt.NDArray[np.uint32], Doubles]:
-    """The neighbours of the parents and their unnormalised probabilities.
+    """The neighbours of the parents and running sums of their weights.
+
+    The column sums are float32: that halves the memory that is hit at random.
+    It rounds the weights, but draws and q follow the same rounded weights.
 
     Args:
         csr: The matrix.
-        row_sum: [n_nodes], N(v).
+        row_scale: [n_nodes], factor of each row, such that products are at
+            most 1: 1 / N(v), which makes them p(u|v), or a constant.
         importance: [n_nodes], g.
-        squared: Weights sqrt(sum_v a(v,u)^2) g(u) if true, otherwise
-            sum_v p(u|v) g(u), Eq. (9).
+        squared: With b the scaled entries, weights sqrt(sum_v b(v,u)^2) g(u)
+            if true, otherwise sum_v b(v,u) g(u), Eq. (9).
         parents: Its rows.
         column_sum: [n_nodes], scratch. All 0 before and after each call.
 
     Returns:
         candidates [n_candidates] in the order in which the rows of the
-        parents name them first, and their weights.
+        parents name them first, and [n_candidates + 1] running sums of their
+        weights, from 0.
     """
     indptr, columns, entries = csr
     capacity = min(count_entries(indptr, parents), len(column_sum)) + 1
     candidates = np.empty(capacity, np.uint32)
     n_candidates = 0
     for v in parents:
+        scale = row_scale[v]
         for k in range(indptr[v], indptr[v + 1]):
             u = columns[k]
-            a = np.float64(entries[k])
+            share = max(np.float32(entries[k] * scale), _TINY)
             before = column_sum[u]
             # Keep u only if it is new: without a branch, which would often
             # be predicted wrongly.
             candidates[n_candidates] = u
-            n_candidates += before == 0.0
-            column_sum[u] = before + (a * a if squared else a / row_sum[v])
-    weights = np.empty(n_candidates, np.float64)
+            n_candidates += before == np.float32(0.0)
+            column_sum[u] = before + (share * share if squared else share)
+    cumulative = np.empty(n_candidates + 1, np.float64)
+    running = 0.0
+    cumulative[0] = running
     for j in range(n_candidates):
         u = candidates[j]
-        total = np.sqrt(column_sum[u]) if squared else column_sum[u]
-        weights[j] = total * importance[u]
+        total = np.float64(column_sum[u])
+        running += (np.sqrt(total) if squared else total) * importance[u]
+        cumulative[j + 1] = running
         column_sum[u] = 0.0
-    return candidates[:n_candidates], weights
+    return candidates[:n_candidates], cumulative
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from adaptive_gcn.sampling.kernels import kernel
+from adaptive_gcn.jit import kernel
 
 
 @kernel

@@ -207,7 +207,7 @@ class IIDSampler(Sampler):
         weights = np.zeros(self.n_nodes)
         np.add.at(weights, columns, squares)
         self._candidates = np.flatnonzero(weights)
-        self._weights = weights[self._candidates]
+        self._cumulative = _running_sums(weights[self._candidates])
         self._urns: dict[int, _Urn] = {}
 
     def _sample(
@@ -218,7 +218,10 @@ class IIDSampler(Sampler):
     ) -> LayerSample:
         if n_samples not in self._urns:
             self._urns[n_samples] = _Urn(
-                self._candidates, self._weights, n_samples, self._replacement
+                self._candidates,
+                self._cumulative,
+                n_samples,
+                self._replacement,
             )
         nodes, sample_prob, counts = self._urns[n_samples].draw(rng)
         indices, values = self._block(parents, nodes)
@@ -260,10 +263,21 @@ class AdaptiveSampler(Sampler):
         self._squared = proposal == "l2"
         self._replacement = replacement
         self._row_sum = self._matrix.sum(axis=1, dtype=np.float64)
-        self._column_sum = np.zeros(self.n_nodes)
+        self._row_scale = self._scale_rows()
+        self._column_sum = np.zeros(self.n_nodes, np.float32)
         by_prefix = replacement and not self._squared
         self._prefix = np.empty(self._matrix.nnz) if by_prefix else None
         self.refresh(np.ones(self.n_nodes))
+
+    def _scale_rows(self) -> npt.NDArray[np.float64]:
+        """1 / N(v), or for "l2" one factor for all, which leaves q as it is."""
+        if self._squared:
+            largest = self._matrix.data.max(initial=0.0)
+            return np.full(self.n_nodes, 1 / largest if largest else 1.0)
+        has_entries = self._row_sum > 0
+        return np.divide(
+            1.0, self._row_sum, where=has_entries, out=np.ones(self.n_nodes)
+        )
 
     def refresh(self, self_importance: npt.NDArray[np.floating]) -> None:
         """Take new values of g.
@@ -312,15 +326,15 @@ class AdaptiveSampler(Sampler):
         if self._prefix is not None:
             uniforms = rng.random(n_samples)
             return self._sample_by_prefix(parents, self._prefix, uniforms)
-        candidates, weights = kernels.candidate_weights(
+        candidates, cumulative = kernels.candidate_weights(
             self._csr,
-            self._row_sum,
+            self._row_scale,
             self._importance,
             self._squared,
             parents,
             self._column_sum,
         )
-        urn = _Urn(candidates, weights, n_samples, self._replacement)
+        urn = _Urn(candidates, cumulative, n_samples, self._replacement)
         nodes, sample_prob, counts = urn.draw(rng)
         indices, values = self._block(parents, nodes)
         return LayerSample(nodes, indices, values, sample_prob, counts)
@@ -377,7 +391,8 @@ class _Urn:
 
     Args:
         candidates: [n_candidates] distinct node ids.
-        weights: [n_candidates] float64, > 0.
+        cumulative: [n_candidates + 1] float64, running sums of the weights,
+            from 0.
         n_samples: Number of draws.
         replacement: If false, min(n_samples, n_candidates) distinct nodes.
     """
@@ -385,18 +400,19 @@ class _Urn:
     def __init__(
         self,
         candidates: npt.NDArray[Any],
-        weights: npt.NDArray[np.float64],
+        cumulative: npt.NDArray[np.float64],
         n_samples: int,
         replacement: bool,
     ) -> None:
-        if len(weights) == 0:
+        if len(candidates) == 0:
             n_samples = 0
         if not replacement:
-            n_samples = min(n_samples, len(weights))
-            weights = kernels.inclusion_probabilities(weights, n_samples)
+            n_samples = min(n_samples, len(candidates))
+            cumulative = _running_sums(
+                kernels.inclusion_probabilities(np.diff(cumulative), n_samples)
+            )
         self._candidates = candidates
-        self._weights = weights
-        self._cumulative = np.cumsum(weights)
+        self._cumulative = cumulative
         self._n_samples = n_samples
         self._replacement = replacement
 
@@ -408,20 +424,29 @@ class _Urn:
         npt.NDArray[np.float32],
     ]:
         """Draw once; nodes (ascending), q at them, and their counts."""
-        n_samples, cumulative = self._n_samples, self._cumulative
+        cumulative, n_samples = self._cumulative, self._n_samples
         if self._replacement:
             uniforms = rng.random(n_samples)
-            places = np.sort(kernels.draw_places(cumulative, uniforms))
+            places = np.sort(kernels.draw_places(cumulative[1:], uniforms))
         else:
             uniform = rng.random()
-            places = kernels.draw_systematic(cumulative, n_samples, uniform)
+            places = kernels.draw_systematic(
+                cumulative[1:], n_samples, uniform
+            )
         places, counts = kernels.merge_repeats(places)
+        # q is the step that the draw fell into. Without replacement the total
+        # is n_samples, and q = inclusion probability / n_samples.
+        steps = cumulative[places + 1] - cumulative[places]
+        sample_prob = (steps / cumulative[-1]).astype(np.float32)
         nodes = self._candidates[places].astype(np.int64)
         order = np.argsort(nodes)
-        # [-1:], as there may be no candidate. Without replacement it is
-        # n_samples, and q = inclusion probability / n_samples.
-        sample_prob = self._weights[places[order]] / cumulative[-1:]
-        return nodes[order], sample_prob.astype(np.float32), counts[order]
+        return nodes[order], sample_prob[order], counts[order]
+
+
+def _running_sums(
+    weights: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    return np.concatenate([[0.0], np.cumsum(weights)])
 
 
 def _unweighted(

@@ -1,0 +1,63 @@
+"""Files that others wrote: found plain or compressed, opened, judged.
+
+Every file `x` may be there as `x.xz` instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import lzma
+import pathlib
+import tokenize
+from collections.abc import Iterator
+from typing import IO
+
+from adaptive_gcn.errors import DataError
+
+ADVICE = "get the file again from its source"
+
+# What NumPy raises when it reads a damaged .npy file, or a pickled one.
+NPY_ERRORS = (
+    ValueError,
+    KeyError,
+    TypeError,
+    SyntaxError,
+    EOFError,
+    OverflowError,
+    tokenize.TokenError,
+)
+
+
+def find(path: pathlib.Path) -> pathlib.Path | None:
+    """The file itself, else its compressed copy, else None."""
+    compressed = path.with_name(f"{path.name}.xz")
+    return next((each for each in (path, compressed) if each.is_file()), None)
+
+
+@contextlib.contextmanager
+def open_raw(path: pathlib.Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed if its name ends in ".xz".
+
+    Raises:
+        OSError: If the file cannot be opened or read.
+        DataError: If a compressed file is damaged or cut off.
+    """
+    opener = lzma.open if path.suffix == ".xz" else open
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except (lzma.LZMAError, EOFError) as error:
+        raise DataError(
+            f"{path}: expected a whole .xz file. Received: {error}; {ADVICE}"
+        ) from error
+
+
+def looks_like(head: bytes) -> str:
+    """What a file seems to be that is not what its name says."""
+    if not head.strip():
+        return "an empty file"
+    if head.startswith(b"version https://git-lfs"):
+        return "a git-lfs pointer (`git lfs pull` gets the content)"
+    if head.lstrip()[:1] == b"<":
+        return "what looks like a web page"
+    return f"a file that begins with {head[:20]!r}"

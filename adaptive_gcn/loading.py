@@ -1,0 +1,91 @@
+"""The data set that a `Config` names: load it, or convert it."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from adaptive_gcn import datasets
+from adaptive_gcn.config import Config
+from adaptive_gcn.datasets import store, writers
+from adaptive_gcn.datasets.reddit_like import (
+    RedditLikeConfig,
+    reddit_like_graph,
+)
+from adaptive_gcn.datasets.synthetic import SyntheticConfig
+from adaptive_gcn.errors import DataError
+from adaptive_gcn.graph import Graph
+
+_LOG = logging.getLogger(__name__)
+
+# What a user can cause and mend: one line and no traceback.
+USER_ERRORS = (DataError, MemoryError, OSError)
+
+
+def load(config: Config) -> Graph:
+    """The graph that `config` names, its features as they were read."""
+    return datasets.load(
+        config.dataset,
+        data_dir=config.data_dir,
+        split=config.split,
+        synthetic=_synthetic(config) if config.dataset == "synthetic" else None,
+        reddit_format=config.reddit_format,
+        reddit_like=(
+            _reddit_like(config) if config.dataset == "reddit_like" else None
+        ),
+        store_dir=config.store_dir,
+    )
+
+
+def convert(config: Config) -> str:
+    """Write the data set to `output_dir` in the form that `to` names.
+
+    Returns:
+        A line for people: what was written, and where.
+
+    Raises:
+        DataError: If the data set, or the folder, cannot be used.
+        OSError: If something cannot be read or written.
+    """
+    folder = Path(config.output_dir)
+    if config.to != "store":
+        graph = _with_raw_counts(config)
+        folder.mkdir(parents=True, exist_ok=True)
+        writers.FORMATS[config.to](graph, folder, overwrite=config.overwrite)
+    else:
+        graph = load(config)
+        if config.overwrite:
+            store.remove_store(folder)
+        store.write_store(graph, folder, source=config.dataset)
+    names = ", ".join(sorted(os.listdir(folder)))
+    return f"{graph.name} is in {folder} as {config.to}: {names}"
+
+
+def _with_raw_counts(config: Config) -> Graph:
+    """As `load`, but with the counts of a generated graph as drawn."""
+    if config.dataset == "reddit_like":
+        return reddit_like_graph(_reddit_like(config))
+    return load(config)
+
+
+def _reddit_like(config: Config) -> RedditLikeConfig:
+    whole = RedditLikeConfig()
+    return RedditLikeConfig(
+        n_nodes=round(whole.n_nodes * config.reddit_like_scale),
+        n_edges=round(whole.n_edges * config.reddit_like_scale),
+        seed=config.synthetic_seed,
+    )
+
+
+def _synthetic(config: Config) -> SyntheticConfig:
+    return SyntheticConfig(
+        n_nodes=config.synthetic_nodes,
+        n_features=config.synthetic_features,
+        n_classes=config.synthetic_classes,
+        mean_degree=config.synthetic_degree,
+        homophily=config.synthetic_homophily,
+        label_noise=config.synthetic_label_noise,
+        word_signal=config.synthetic_word_signal,
+        seed=config.synthetic_seed,
+    )

@@ -1,0 +1,250 @@
+"""The memory-mapped store: round trip, cut files, several processes."""
+
+import dataclasses
+import json
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from adaptive_gcn.datasets import store
+from adaptive_gcn.graph import Graph
+from tests.helpers import ring_graph
+
+
+def graphs():
+    plain = ring_graph()
+    return {
+        "dense": plain,
+        "sparse": dataclasses.replace(
+            plain, features=sparse.csr_array(plain.features)
+        ),
+        "named": dataclasses.replace(
+            plain, node_ids=np.array([f"é,{i}" for i in range(plain.n_nodes)])
+        ),
+        "big ids": dataclasses.replace(
+            plain, node_ids=np.arange(plain.n_nodes) * 4_000_000_000
+        ),
+    }
+
+
+def dense(matrix):
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def assert_same(first, second):
+    for name in ("adjacency", "features", "labels"):
+        np.testing.assert_array_equal(
+            dense(getattr(first, name)), dense(getattr(second, name))
+        )
+    for name in ("train_nodes", "val_nodes", "test_nodes", "node_ids"):
+        np.testing.assert_array_equal(
+            getattr(first, name), getattr(second, name)
+        )
+    assert first.class_names == second.class_names
+    assert first.statistics() == second.statistics()
+    assert first.name == second.name
+
+
+def mapped(array):
+    """Whether an array's memory is a file."""
+    while array is not None:
+        if isinstance(array, np.memmap):
+            return True
+        array = array.base
+    return False
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "named", "big ids"])
+def test_round_trip_is_mapped_and_equal(tmp_path, kind):
+    graph = graphs()[kind]
+    stored = store.write_store(graph, tmp_path / "s", source={"from": "test"})
+    assert_same(graph, stored)
+    assert_same(graph, store.read_store(tmp_path / "s"))
+    assert stored.store == tmp_path / "s"
+    large = [stored.adjacency.indices, stored.adjacency.data]
+    if kind == "sparse":
+        large += [stored.features.data, stored.features.indices]
+    else:
+        large.append(stored.features)
+    assert all(mapped(array) for array in large)
+    manifest = json.loads((tmp_path / "s" / "manifest.json").read_text())
+    assert manifest["source"] == {"from": "test"}
+    assert manifest["n_nodes"] == graph.n_nodes
+    assert manifest["files"]["labels.npy"]["dtype"] == "<i8"
+    assert manifest["files"][
+        "features.npy" if kind != "sparse" else "features_values.npy"
+    ]["crc32"]
+
+
+def test_isolated_nodes_and_an_empty_split_survive(tmp_path):
+    graph = Graph.from_edges(
+        [[0, 1]], np.eye(3, dtype=np.float32), [0, 1, 0], train_nodes=[0, 2]
+    )
+    assert_same(graph, store.write_store(graph, tmp_path / "s"))
+
+
+def test_a_store_is_never_written_over_something(tmp_path):
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "thesis.tex").write_text("precious")
+    with pytest.raises(store.StoreError, match="name another, or remove it"):
+        store.write_store(ring_graph(), tmp_path / "s")
+    with pytest.raises(store.StoreError, match="not removed"):
+        store.remove_store(tmp_path / "s")
+    assert (tmp_path / "s" / "thesis.tex").read_text() == "precious"
+
+
+def damage(folder, kind):
+    path = folder / "features.npy"
+    if kind == "cut":
+        os.truncate(path, path.stat().st_size // 2)
+    elif kind == "zeros":  # As a file system may leave it after a power cut.
+        size = path.stat().st_size
+        os.truncate(path, size - 40)
+        os.truncate(path, size)
+    elif kind == "missing":
+        path.unlink()
+    elif kind == "no manifest":
+        (folder / "manifest.json").unlink()
+    elif kind == "half a manifest":
+        os.truncate(folder / "manifest.json", 100)
+    elif kind == "other version":
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["version"] = store.VERSION + 1
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    else:
+        (folder / "manifest.json").write_text("[1, 2]")
+
+
+KINDS = [
+    "cut",
+    "zeros",
+    "missing",
+    "no manifest",
+    "half a manifest",
+    "other version",
+    "other JSON",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_broken_store_is_refused_by_name_and_made_anew(
+    tmp_path, kind, caplog
+):
+    folder = tmp_path / "s"
+    made = []
+
+    def make():
+        made.append(1)
+        return ring_graph()
+
+    store.cached_store(folder, make)
+    store.cached_store(folder, make)
+    assert len(made) == 1
+    damage(folder, kind)
+    named = "features.npy" if kind in KINDS[:3] else "manifest.json"
+    with pytest.raises(store.StoreError, match=named):
+        store.read_store(folder)
+    assert_same(ring_graph(), store.cached_store(folder, make))
+    assert len(made) == 2
+    assert "built anew" in caplog.text
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["s"]
+
+
+def test_a_manifest_that_leaves_an_array_out_is_no_graph(tmp_path):
+    store.write_store(ring_graph(), tmp_path / "s")
+    path = tmp_path / "s" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["files"]["labels.npy"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(store.StoreError, match=r"labels\.npy"):
+        store.read_store(tmp_path / "s")
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path):
+    def make():
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        store.cached_store(tmp_path / "s", make)
+    assert not any(each.is_dir() for each in tmp_path.iterdir())
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path):
+    stale = tmp_path / ".s.part-killed"
+    stale.mkdir()
+    (stale / "features.npy").write_bytes(b"half")
+    store.cached_store(tmp_path / "s", ring_graph)
+    assert not stale.exists()
+
+
+def _convert(folder, log, barrier):
+    def make():
+        with open(log, "a") as file:
+            file.write("made\n")
+        return ring_graph()
+
+    barrier.wait()
+    assert_same(ring_graph(), store.cached_store(folder, make))
+
+
+def test_processes_that_convert_at_once_make_it_once(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(3)
+    log = tmp_path / "log"
+    processes = [
+        context.Process(target=_convert, args=(tmp_path / "s", log, barrier))
+        for _ in range(3)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert log.read_text() == "made\n"
+
+
+def test_derived_arrays_are_made_once_and_again_if_cut(tmp_path):
+    stored = store.write_store(ring_graph(), tmp_path / "s")
+    calls = []
+
+    def blocks():
+        calls.append(1)
+        yield np.ones((20, 2), np.float32)
+        yield np.zeros((10, 2), np.float32)
+
+    def get():
+        return store.derived_array(stored.store, "ones", (30, 2), blocks)
+
+    assert mapped(get())
+    assert get().sum() == 40
+    assert len(calls) == 1
+    damage_path = tmp_path / "s" / "derived" / "ones" / "array.npy"
+    os.truncate(damage_path, 100)
+    assert get().sum() == 40
+    assert len(calls) == 2
+
+
+def test_blocks_that_do_not_fill_the_array_are_an_error(tmp_path):
+    stored = store.write_store(ring_graph(), tmp_path / "s")
+    with pytest.raises(ValueError, match=r"3 rows, expected shape \(30, 2\)"):
+        store.derived_array(
+            stored.store,
+            "short",
+            (30, 2),
+            lambda: iter([np.ones((3, 2), np.float32)]),
+        )
+    assert not (tmp_path / "s" / "derived" / "short").exists()
+
+
+def test_an_unusable_folder_is_an_os_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        store.cached_store(tmp_path / "file" / "s", ring_graph)
+
+
+def test_fingerprints_differ_with_the_source():
+    names = {store.fingerprint(source) for source in (None, [1], [2], {"a": 1})}
+    assert len(names) == 4

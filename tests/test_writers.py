@@ -1,0 +1,244 @@
+"""The written files have what the formats of Reddit are documented to have."""
+
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from adaptive_gcn.datasets import writers
+from adaptive_gcn.datasets.reddit import log_counts, read_reddit
+from adaptive_gcn.datasets.reddit_like import (
+    RedditLikeConfig,
+    reddit_like_graph,
+)
+from adaptive_gcn.graph import DataError, Graph, scale_features
+
+EDGES = {(0, 1), (0, 2), (1, 2), (3, 4), (4, 5)}
+FILES = {
+    "graphsage": [
+        "reddit-G.json",
+        "reddit-class_map.json",
+        "reddit-feats.npy",
+        "reddit-id_map.json",
+    ],
+    "converter": ["reddit.npz", "reddit_adj.npz"],
+    "dgl": ["reddit_data.npz", "reddit_graph.npz"],
+}
+
+
+def tiny_graph(**replaced):
+    """Node 4 is in no part of the split, node 5 has no label either."""
+    arguments = {
+        "edges": np.array([*EDGES]),
+        "features": [[n, 3 * n, n / 4] for n in range(6)],
+        "labels": [2, 0, 1, 0, 1, -1],
+        "train_nodes": [3, 1],
+        "val_nodes": [0],
+        "test_nodes": [2],
+        "n_classes": 3,
+        "directed": False,
+    }
+    return Graph.from_edges(**(arguments | replaced))
+
+
+def expected_logarithms():
+    ids = np.arange(6)
+    columns = [np.log(ids + 1), np.log(3 * ids + 1), ids / 4]
+    return np.stack(columns, axis=1)
+
+
+def read_json(folder, name):
+    return json.loads((folder / name).read_text("utf-8"))
+
+
+def edges_of(matrix):
+    rows, columns = matrix.nonzero()
+    return [*zip(rows.tolist(), columns.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("form", writers.FORMATS)
+def test_the_files_of_the_format_and_no_others(form, tmp_path):
+    folder = tmp_path / "new" / "folder"
+    writers.FORMATS[form](tiny_graph(), folder)
+    assert sorted(os.listdir(folder)) == FILES[form]
+    assert all(os.access(each, os.R_OK) for each in folder.iterdir())
+
+
+def test_graphsage_nodes(tmp_path):
+    names = ["a", "b", "\u00e9", 'quo"te', "e", "f"]
+    writers.write_graphsage(tiny_graph(node_ids=names), tmp_path)
+    content = read_json(tmp_path, "reddit-G.json")
+    nodes = content.pop("nodes")
+    assert [node["id"] for node in nodes] != names
+    assert sorted(nodes, key=lambda node: names.index(node["id"])) == [
+        {"id": "a", "label": 2, "val": True, "test": False},
+        {"id": "b", "label": 0, "val": False, "test": False},
+        {"id": "\u00e9", "label": 1, "val": False, "test": True},
+        {"id": 'quo"te', "label": 0, "val": False, "test": False},
+        {"id": "e", "label": 1},
+        {"id": "f"},
+    ]
+    del content["links"]
+    assert content == {"directed": False, "graph": {}, "multigraph": False}
+
+
+@pytest.mark.parametrize(
+    "node_ids", [None, ["a", "b", "c", "d", "e", "f"], range(5, -1, -1)]
+)
+def test_graphsage_links_are_places_in_the_node_list(node_ids, tmp_path):
+    writers.write_graphsage(tiny_graph(node_ids=node_ids), tmp_path)
+    content = read_json(tmp_path, "reddit-G.json")
+    row_of = read_json(tmp_path, "reddit-id_map.json")
+    ids = [node["id"] for node in content["nodes"]]
+    if node_ids is None:  # Places and ids are the same.
+        assert ids == [*range(6)]
+    else:
+        assert all(isinstance(each, str) for each in ids)
+    rows = [row_of[str(each)] for each in ids]
+    assert rows != sorted(rows)
+    links = content["links"]
+    ends = [(rows[each["source"]], rows[each["target"]]) for each in links]
+    assert len(ends) == len(EDGES)
+    assert {tuple(sorted(each)) for each in ends} == EDGES
+    marks = [(each["test_removed"], each["train_removed"]) for each in links]
+    assert set(marks) == {(False, False)}
+
+
+def test_graphsage_maps_and_features(tmp_path):
+    graph = tiny_graph(node_ids=[10, 11, 12, 13, 14, 15])
+    writers.write_graphsage(graph, tmp_path, name="tiny")
+    rows = {str(each + 10): each for each in range(6)}
+    assert read_json(tmp_path, "tiny-id_map.json") == rows
+    classes = {"10": 2, "11": 0, "12": 1, "13": 0, "14": 1}
+    assert read_json(tmp_path, "tiny-class_map.json") == classes
+    features = np.load(tmp_path / "tiny-feats.npy")
+    assert features.dtype == np.float64
+    np.testing.assert_array_equal(features, graph.features)
+
+
+def test_graphsage_names_nodes_like_posts(tmp_path):
+    writers.write_graphsage(tiny_graph(), tmp_path, string_ids=True)
+    expected = {f"t3_{row}": row for row in range(6)}
+    assert read_json(tmp_path, "reddit-id_map.json") == expected
+
+
+def test_converter(tmp_path):
+    writers.write_converter(tiny_graph(), tmp_path)
+    with np.load(tmp_path / "reddit.npz") as arrays:
+        content = dict(arrays)
+    features = content.pop("feats")
+    assert features.dtype == np.float64
+    np.testing.assert_allclose(features, expected_logarithms(), rtol=1e-6)
+    assert {key: each.tolist() for key, each in content.items()} == {
+        "y_train": [0, 0],
+        "y_val": [2],
+        "y_test": [1],
+        "train_index": [3, 1],
+        "val_index": [0],
+        "test_index": [2],
+    }
+    matrix = sparse.load_npz(tmp_path / "reddit_adj.npz")
+    assert sorted(edges_of(matrix)) == sorted(EDGES)
+    assert matrix.shape == (6, 6)
+
+
+def test_dgl(tmp_path):
+    writers.write_dgl(tiny_graph(), tmp_path)
+    with np.load(tmp_path / "reddit_data.npz") as arrays:
+        content = dict(arrays)
+    features = content.pop("feature")
+    logarithms = expected_logarithms()
+    train = logarithms[[3, 1]]
+    expected = (logarithms - train.mean(axis=0)) / train.std(axis=0)
+    np.testing.assert_allclose(features, expected, atol=1e-5)
+    assert {key: each.tolist() for key, each in content.items()} == {
+        "label": [2, 0, 1, 0, 1, -1],
+        "node_types": [2, 1, 3, 1, 0, 0],
+        "node_ids": [0, 1, 2, 3, 4, 5],
+    }
+    matrix = sparse.load_npz(tmp_path / "reddit_graph.npz")
+    assert isinstance(matrix, sparse.coo_matrix)
+    both = EDGES | {(target, source) for source, target in EDGES}
+    assert sorted(edges_of(matrix)) == sorted(both)
+
+
+@pytest.mark.parametrize("form", writers.FORMATS)
+def test_sparse_features_and_no_edges(form, tmp_path):
+    features = sparse.csr_array(np.diag([1.5] * 6))
+    graph = tiny_graph(edges=(), features=features)
+    writers.FORMATS[form](graph, tmp_path)
+    if form == "graphsage":
+        assert read_json(tmp_path, "reddit-G.json")["links"] == []
+        written = np.load(tmp_path / "reddit-feats.npy")
+        np.testing.assert_array_equal(written, features.toarray())
+
+
+@pytest.mark.parametrize("form", writers.FORMATS)
+def test_files_are_replaced_on_demand_only(form, tmp_path):
+    path = tmp_path / FILES[form][-1]
+    path.write_text("mine")
+    with pytest.raises(DataError, match=f"{path.name} exists .*overwrite"):
+        writers.FORMATS[form](tiny_graph(), tmp_path)
+    assert os.listdir(tmp_path) == [path.name]
+    assert path.read_text() == "mine"
+    writers.FORMATS[form](tiny_graph(), tmp_path, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == FILES[form]
+    assert path.read_bytes() != b"mine"
+
+
+def test_a_failure_leaves_no_partial_file(tmp_path, monkeypatch):
+    def fail(*arguments):
+        yield np.zeros((1, 3), np.float32)
+        raise OSError("disk full")
+
+    monkeypatch.setattr(writers, "_dense_blocks", fail)
+    with pytest.raises(OSError, match="disk full"):
+        writers.write_graphsage(tiny_graph(), tmp_path)
+    assert os.listdir(tmp_path) == ["reddit-G.json"]
+
+
+def test_weights_cannot_be_written(tmp_path):
+    graph = tiny_graph()
+    adjacency = graph.adjacency.copy()
+    adjacency.data[:] = 2
+    weighted = dataclasses.replace(graph, adjacency=adjacency)
+    with pytest.raises(DataError, match="weight 1.* from 2 to 2"):
+        writers.write_dgl(weighted, tmp_path / "new")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "form, options",
+    [
+        ("graphsage", {}),
+        ("graphsage", {"string_ids": True}),
+        ("converter", {}),
+        ("dgl", {}),
+    ],
+)
+def test_read_back(form, options, tmp_path):
+    config = RedditLikeConfig(
+        n_nodes=3000, n_edges=9000, n_features=12, n_classes=5
+    )
+    graph = reddit_like_graph(config)
+    writers.FORMATS[form](graph, tmp_path, **options)
+    read = read_reddit(tmp_path, form)
+    assert (read.adjacency != graph.adjacency).nnz == 0
+    np.testing.assert_array_equal(read.labels, graph.labels)
+    for part in ("train_nodes", "val_nodes", "test_nodes"):
+        np.testing.assert_array_equal(getattr(read, part), getattr(graph, part))
+    expected, received = (
+        scale_features(features, "standard", graph.train_nodes)
+        for features in (log_counts(graph.features), read.features)
+    )
+    np.testing.assert_allclose(received, expected, atol=1e-5)
+
+
+def test_names_are_read_back(tmp_path):
+    names = [f"t3_{each}" for each in "uvwxyz"]
+    graph = tiny_graph(node_ids=names)
+    writers.write_graphsage(graph, tmp_path)
+    assert read_reddit(tmp_path, "graphsage").node_ids.tolist() == names
