@@ -15,6 +15,7 @@ from scipy import sparse
 
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.jit import kernel
+from adaptive_gcn.memory_map import mapped_anew
 
 SCALINGS = ("raw", "row", "l2", "standard")
 DENSE_LIMIT_BYTES = 2**30  # Sparse features above this are never made dense.
@@ -62,7 +63,10 @@ def row_blocks(features: Features) -> Iterator[tuple[int, Any]]:
     n_rows, n_features = features.shape
     step = max(1, BLOCK_BYTES // (4 * max(1, n_features)))
     for start in range(0, n_rows, step):
-        yield start, features[start : start + step]
+        if isinstance(features, np.memmap):
+            yield start, mapped_anew(features, start, start + step)
+        else:
+            yield start, features[start : start + step]
 
 
 def scale_features(
@@ -207,7 +211,7 @@ def aggregated_blocks(
         Blocks of rows [n, n_features].
     """
     view = isinstance(features, FeatureRows)
-    matrix = features.matrix if view else features
+    matrix = mapped_anew(features.matrix if view else features)
     columns = norm_adjacency.indices
     if view:
         columns = features.rows[columns].astype(np.int32)

@@ -31,6 +31,7 @@ from adaptive_gcn.features import (
     row_blocks,
     scale_features,
 )
+from adaptive_gcn.memory_map import release_pages
 
 __all__ = [
     "UNLABELLED",
@@ -68,7 +69,8 @@ class Graph:
         node_ids: [n_nodes] int64 or str, the user's names of the nodes; None
             if these are 0, 1, ...
         store: Folder that the arrays are memory-mapped from, see
-            `datasets.store`; None if they are in memory.
+            `datasets.store`; None if they are in memory. The values of
+            features there were checked when they were written.
 
     Raises:
         GraphError: If one of these conditions does not hold.
@@ -88,7 +90,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         _check_adjacency(self.adjacency)
-        _check_features(self.features, self.n_nodes)
+        _check_features(self.features, self.n_nodes, self.store is None)
         _check_labels(self.labels, self.n_nodes, self.n_classes)
         _check_split(self)
         _check_node_ids(self.node_ids, self.n_nodes)
@@ -178,6 +180,12 @@ class Graph:
             edge_statistics=statistics,
             node_ids=None if node_ids is None else _as_names(node_ids),
         )
+
+    def release_pages(self) -> None:
+        """Give back the memory of what was read from a store so far."""
+        matrix = self.adjacency
+        for array in (matrix.indices, matrix.data, self.features):
+            release_pages(array)
 
     def statistics(self) -> dict[str, int]:
         """Counts for the statistics line and for result.json."""
@@ -385,7 +393,9 @@ def _check_n_rows(features: Features, n_nodes: int) -> None:
         )
 
 
-def _check_features(features: Features, n_nodes: int) -> None:
+def _check_features(
+    features: Features, n_nodes: int, check_values: bool
+) -> None:
     _check_n_rows(features, n_nodes)
     if features.dtype != np.float32:
         raise GraphError(
@@ -395,6 +405,11 @@ def _check_features(features: Features, n_nodes: int) -> None:
         return  # Of features that another graph has checked.
     if sparse.issparse(features):
         _check_structure(features, "features")
+    if check_values:
+        _check_finite(features)
+
+
+def _check_finite(features: Features) -> None:
     n_bad, first_row = 0, -1
     for start, block in row_blocks(features):
         values = block.data if sparse.issparse(block) else block

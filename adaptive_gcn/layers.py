@@ -267,10 +267,11 @@ class SampledGraphConv(keras.layers.Layer):
         counts: tf.Tensor,
     ) -> tf.Tensor:
         weights = variance.importance_weights(sample_prob, counts)
-        return self.aggregate(self.project(hidden), adjacency, weights)
+        aggregated = self.aggregate(self.project(hidden), adjacency, weights)
+        return self.activate(aggregated)
 
     def project(self, hidden: Any) -> tf.Tensor:
-        """h W, [n_samples, units]."""
+        """The product h W, [n_samples, units]."""
         return feature_ops.matmul(hidden, self.kernel)
 
     def aggregate(
@@ -279,7 +280,7 @@ class SampledGraphConv(keras.layers.Layer):
         adjacency: tf.SparseTensor,
         weights: tf.Tensor,
     ) -> tf.Tensor:
-        """The layer's output from h W and the importance weights.
+        """The weighted sum z of h W, Eq. (5).
 
         Args:
             projected: [n_samples, units], h W.
@@ -289,15 +290,14 @@ class SampledGraphConv(keras.layers.Layer):
         Returns:
             [n_parents, units] tensor.
         """
-        # Eq. (5): (1/n) sum_j a/q h W, repeated draws merged into counts.
-        aggregated = variance.weighted_sum(
+        # (1/n) sum_j a/q h W, Eq. (5), repeated draws merged into counts.
+        return variance.weighted_sum(
             adjacency.values,
             adjacency.indices,
             weights,
             adjacency.dense_shape[0],
             projected,
         )
-        return self.activate(aggregated)
 
     def transform(self, aggregated: Any) -> tf.Tensor:
         """sigma(A^h W), the layer's output where A^h is given, Eq. (1)."""

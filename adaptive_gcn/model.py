@@ -37,6 +37,7 @@ class SampledLayer(NamedTuple):
         hidden: [n_samples, input_dim], h of the sampled nodes; at the bottom
             a SparseTensor where it is the features and they are sparse.
         projected: [n_samples, units], h W of the layer's convolution.
+        aggregated: [n_parents, units], z, the output before the activation.
         weights: [n_samples], importance weights.
         values: [nnz], adjacency times attention.
         indices: [nnz, 2], (parent, sampled node).
@@ -47,6 +48,7 @@ class SampledLayer(NamedTuple):
 
     hidden: tf.Tensor
     projected: tf.Tensor
+    aggregated: tf.Tensor
     weights: tf.Tensor
     values: tf.Tensor
     indices: tf.Tensor
@@ -241,20 +243,23 @@ class AdaptiveGCN(keras.Model):
             adjacency = self._attend(inputs, level)
             sample_prob = inputs["sample_prob"][level]
             counts = inputs["counts"][level]
-            layer = SampledLayer(
-                hidden,
-                convolution.project(hidden),
-                variance.importance_weights(sample_prob, counts),
-                adjacency.values,
-                adjacency.indices,
-                sample_prob,
-                counts,
-                adjacency.dense_shape[0],
+            weights = variance.importance_weights(sample_prob, counts)
+            projected = convolution.project(hidden)
+            aggregated = convolution.aggregate(projected, adjacency, weights)
+            sampled.append(
+                SampledLayer(
+                    hidden,
+                    projected,
+                    aggregated,
+                    weights,
+                    adjacency.values,
+                    adjacency.indices,
+                    sample_prob,
+                    counts,
+                    adjacency.dense_shape[0],
+                )
             )
-            sampled.append(layer)
-            hidden = convolution.aggregate(
-                layer.projected, adjacency, layer.weights
-            )
+            hidden = convolution.activate(aggregated)
             if level < self.n_sampled_layers - 1:
                 hidden = self.dropout(hidden, training=training)
         return hidden, sampled
@@ -584,7 +589,7 @@ def _mean_logit(layer: SampledLayer) -> tf.Tensor:
         layer.values,
         layer.indices,
         layer.projected,
+        layer.aggregated,
         layer.weights,
         layer.counts,
-        layer.n_parents,
     )

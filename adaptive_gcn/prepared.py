@@ -8,6 +8,7 @@ memory-mapped in turn.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from scipy import sparse
@@ -61,10 +62,11 @@ def aggregated(graph: Graph, norm_adjacency: Any, settings: str) -> Features:
     kept = graph.features
     if graph.store is None or sparse.issparse(kept):
         return features.aggregate_features(norm_adjacency, kept)
-    _LOG.info("%s: A^X, computed once for these settings", graph.name)
+
+    def blocks() -> Iterator[features.Block]:
+        _LOG.info("%s: computing A^X, once for these settings", graph.name)
+        return features.aggregated_blocks(norm_adjacency, kept)
+
     return store.derived_array(
-        graph.store,
-        f"aggregated-{settings}",
-        kept.shape,
-        lambda: features.aggregated_blocks(norm_adjacency, kept),
+        graph.store, f"aggregated-{settings}", kept.shape, blocks
     )

@@ -18,7 +18,8 @@ from scipy import sparse
 
 from adaptive_gcn.features import Features, row_blocks
 
-BLOCK_ENTRIES = 4_000_000
+BLOCK_ENTRIES = 1_000_000
+_ALIGNMENT = 64  # Of the memory of a tensor.
 MOST_TERMS = 2**31 - 1  # Entries times output columns in one sparse product.
 
 _Scores = Any  # (W_1 z, W_2 z, the attention layer) of all nodes, or None.
@@ -74,7 +75,7 @@ class FullPropagation:
         ]
         return np.concatenate(blocks)
 
-    def _bottom_table(self, model: Any) -> tf.Variable:
+    def _bottom_table(self, model: Any) -> tf.Tensor:
         """X W_0 of all nodes; ReLU(A^X W_0) W_1 if A^X is precomputed."""
         bottom, second = model.convolutions[:2]
         width = second.units if model.precomputed else bottom.units
@@ -83,21 +84,19 @@ class FullPropagation:
             hidden = _matmul(block, bottom.kernel)
             if model.precomputed:
                 hidden = tf.matmul(bottom.activate(hidden), second.kernel)
-            table[start : start + block.shape[0]].assign(hidden)
-        return table
+            table[start : start + block.shape[0]] = hidden
+        return _as_tensor(table)
 
     def _next_table(
         self, convolution: Any, table: Any, kernel: Any, scores: _Scores
-    ) -> tf.Variable:
+    ) -> tf.Tensor:
         """sigma(A^ h W) W', from h W of all nodes, for the layer above."""
         n_nodes = self._adjacency.shape[0]
         new_table = _empty_table(n_nodes, kernel.shape[1])
         for start, product in self._products(self._adjacency, table, scores):
             hidden = convolution.activate(product)
-            new_table[start : start + len(product)].assign(
-                tf.matmul(hidden, kernel)
-            )
-        return new_table
+            new_table[start : start + len(product)] = tf.matmul(hidden, kernel)
+        return _as_tensor(new_table)
 
     def _attention_scores(self, model: Any) -> _Scores:
         """W_1 z and W_2 z of all nodes and how to join them, or None."""
@@ -135,9 +134,20 @@ def _adjacency_blocks(
         start = max(stop, 1)
 
 
-def _empty_table(n_rows: int, n_columns: int) -> tf.Variable:
-    """A table to fill by blocks: a variable, which is changed in place."""
-    return tf.Variable(tf.zeros((n_rows, n_columns)), trainable=False)
+def _empty_table(n_rows: int, n_columns: int) -> npt.NDArray[np.float32]:
+    """[n_rows, n_columns], to fill by blocks; where TensorFlow can read it."""
+    n_bytes = 4 * n_rows * n_columns
+    memory = np.empty(n_bytes + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    table = memory[first : first + n_bytes].view(np.float32)
+    return table.reshape(n_rows, n_columns)
+
+
+def _as_tensor(table: npt.NDArray[np.float32]) -> tf.Tensor:
+    """The table as a tensor in the same memory; or on the GPU in use."""
+    if not table.size:
+        return tf.constant(table)
+    return tf.identity(tf.experimental.dlpack.from_dlpack(table.__dlpack__()))
 
 
 def _rows(block: Any) -> Any:

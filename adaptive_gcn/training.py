@@ -293,6 +293,7 @@ def _train(
     network = build_model(config, graph)
     batches = build_batches(config, graph, network)
     full = full_propagation(config, graph)
+    graph.release_pages()
     _announce(config, batches, device)
     run_folder.remove_results(folder)
     run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
@@ -308,7 +309,7 @@ def _train(
         "seconds_per_epoch": statistics.median(timer.seconds),
         "seconds_total": time.perf_counter() - started,
         "seed": config.seed,
-        "flags": _recorded_flags(config),
+        "flags": recorded_flags(config),
         "graph": {"name": graph.name, **graph.statistics()},
         "versions": run_folder.versions(),
         "machine": {**run_folder.machine(), "device": device},
@@ -333,7 +334,7 @@ def _test_scores(
     )
 
 
-def _recorded_flags(config: Config) -> dict[str, Any]:
+def recorded_flags(config: Config) -> dict[str, Any]:
     """Flags that may bear on the result: all but where things lie."""
     flags = config.as_dict()
     for name in _NOT_RECORDED:

@@ -100,7 +100,8 @@ def variance_estimate(
         Scalar.
     """
     n = tf.reduce_sum(counts)
-    mean_square = tf.reduce_mean(tf.reduce_sum(tf.square(aggregated), axis=1))
+    n_parents = tf.cast(tf.shape(aggregated)[0], aggregated.dtype)
+    mean_square = 2.0 * tf.nn.l2_loss(aggregated) / n_parents
     spread = tf.reduce_sum(counts * moment / tf.square(sample_prob))
     return tf.math.divide_no_nan(spread - n * mean_square, n * (n - 1.0))
 
@@ -191,36 +192,38 @@ def eq_17(
 def mean_logit_term(
     values: tf.Tensor,
     indices: tf.Tensor,
-    transformed: tf.Tensor,
+    projected: tf.Tensor,
+    aggregated: tf.Tensor,
     weights: tf.Tensor,
     counts: tf.Tensor,
-    n_parents: tf.Tensor,
 ) -> tf.Tensor:
     """The term of the authors' code: (1/(n C)) sum_j |m_j M_j - mu|^2.
 
     m_j is the mean over parents of the importance-weighted adjacency of draw
-    j, M = h W and mu = sum_j m_j M_j; so the sum over the n draws is that of
-    |m_j M_j|^2 and n - 2 times |mu|^2. It is about (1/C) |mean output|^2: a
-    penalty on the outputs averaged over the batch, not a variance.
+    j, M = h W and mu = sum_j m_j M_j, which is the mean of the outputs. The
+    sum over the n draws is therefore that of |m_j M_j|^2, and n - 2 times
+    |mu|^2; the term is about (1/C) |mu|^2: a penalty on the outputs averaged
+    over the batch, not a variance.
 
     Args:
         values: [nnz], a(v, u).
         indices: [nnz, 2], (parent, sampled node).
-        transformed: [n_samples, units], h(u_j) W.
+        projected: [n_samples, units], h(u_j) W.
+        aggregated: [n_parents, units], `weighted_sum` of `projected`.
         weights: [n_samples], `importance_weights`.
         counts: [n_samples], draws of each.
-        n_parents: Scalar, number of parents.
 
     Returns:
         Scalar.
     """
     n = tf.reduce_sum(counts)
-    units = tf.cast(tf.shape(transformed)[1], values.dtype)
-    column_mean = tf.math.unsorted_segment_sum(
-        values, indices[:, 1], tf.shape(transformed)[0]
-    ) / tf.cast(n_parents, values.dtype)
-    scale = column_mean * weights  # m_j times the draws of that node.
-    mean = tf.linalg.matvec(transformed, scale, transpose_a=True)
-    own = tf.square(scale) / counts * feature_ops.squared_norms(transformed)
+    n_parents, units = tf.unstack(tf.shape(aggregated))
+    column_sum = tf.math.unsorted_segment_sum(
+        values, indices[:, 1], tf.size(counts)
+    )
+    # m_j times the draws of that node.
+    scale = column_sum * weights / tf.cast(n_parents, values.dtype)
+    own = tf.square(scale) / counts * feature_ops.squared_norms(projected)
+    mean = tf.reduce_mean(aggregated, axis=0)
     rest = (n - 2.0) * tf.reduce_sum(tf.square(mean))
-    return (tf.reduce_sum(own) + rest) / (n * units)
+    return (tf.reduce_sum(own) + rest) / (n * tf.cast(units, values.dtype))

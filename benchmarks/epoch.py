@@ -12,21 +12,22 @@ seconds, across machines.
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from absl import app, flags
 from absl.testing import flagsaver
 
-from adaptive_gcn import callbacks, main, memory, run_folder, training
+from adaptive_gcn import callbacks, main, memory, training
 from adaptive_gcn.sampling import samplers
+from benchmarks.measure import (
+    floors,
+    median_seconds,
+    milliseconds_of_loop,
+    write_record,
+)
 
-_OUTPUT = flags.DEFINE_string("output", "", "JSON record to write")
 _EPOCHS = flags.DEFINE_integer("measured_epochs", 60, "epochs to measure")
 _CASES = flags.DEFINE_list(
     "cases",
@@ -34,35 +35,9 @@ _CASES = flags.DEFINE_list(
     "what to measure: flag files without .cfg, joined by +",
 )
 
-LOOP = 20  # Steps in one call of TensorFlow.
-
 # Measured with the authors' code (TensorFlow 1 under tf.compat.v1) on one
 # core of a machine of this kind: 4 and 71 batches, the last one dropped.
 AUTHORS_SECONDS = {"cora": 0.023, "citeseer": 0.059, "pubmed": 0.68}
-
-
-def median_seconds(function: Callable[[], Any], repeats: int = 50) -> float:
-    """Median wall time of a call, after three calls that do not count."""
-    times = []
-    for call in range(repeats + 3):
-        start = time.perf_counter()
-        function()
-        if call >= 3:
-            times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def floors() -> dict[str, float]:
-    """Rates of this machine now: matrix product and memory copy."""
-    matrix = tf.random.normal((1024, 1024))
-    source = np.ones(32 * 2**20, np.float32)
-    target = np.empty_like(source)
-    product = median_seconds(lambda: tf.matmul(matrix, matrix).numpy(), 10)
-    copy = median_seconds(lambda: np.copyto(target, source), 10)
-    return {
-        "matmul_gflops": 2 * 1024**3 / product / 1e9,
-        "copy_gib_per_second": 2 * source.nbytes / copy / 2**30,
-    }
 
 
 def measure(case: str) -> dict[str, Any]:
@@ -117,17 +92,6 @@ def _parts(network: Any, batches: Any) -> dict[str, float]:
     nodes = batches.graph.train_nodes[: batches.batch_size]
     iterator = iter(batches.dataset())
     batch = next(iterator)
-
-    @tf.function
-    def fetch() -> None:
-        for _ in tf.range(LOOP):
-            next(iterator)
-
-    @tf.function
-    def train() -> None:
-        for _ in tf.range(LOOP):
-            network.train_step(batch)
-
     sampling = median_seconds(
         lambda: samplers.sample_layers(
             batches.sampler, nodes, batches.samples_per_layer, rng
@@ -135,8 +99,8 @@ def _parts(network: Any, batches: Any) -> dict[str, float]:
     )
     return {
         "sampling_ms": 1e3 * sampling,
-        "dataset_ms": 1e3 * median_seconds(fetch, 10) / LOOP,
-        "step_ms": 1e3 * median_seconds(train, 10) / LOOP,
+        "dataset_ms": milliseconds_of_loop(lambda: next(iterator)),
+        "step_ms": milliseconds_of_loop(lambda: network.train_step(batch)),
     }
 
 
@@ -144,17 +108,8 @@ def run(argv: list[str]) -> None:
     """Measure every case and print or write the record."""
     del argv
     memory.keep_freed_memory()
-    output = _OUTPUT.value
-    record = {
-        "floors": floors(),
-        "epochs": {case: measure(case) for case in _CASES.value},
-        "versions": run_folder.versions(),
-        "machine": run_folder.machine(),
-    }
-    print(record)
-    if output:
-        Path(output).parent.mkdir(parents=True, exist_ok=True)
-        run_folder.write_json(Path(output), record)
+    epochs = {case: measure(case) for case in _CASES.value}
+    write_record({"floors": floors(), "epochs": epochs})
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""The benchmark runs; what it measures is no test."""
+"""The benchmarks run; what they measure is no test."""
 
 import json
 
+import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks import epoch
+from benchmarks import epoch, graph_size, reddit_size
 
 
 def test_record_holds_every_case_with_parts_and_floors(tmp_path, monkeypatch):
@@ -20,3 +21,43 @@ def test_record_holds_every_case_with_parts_and_floors(tmp_path, monkeypatch):
     assert case["steps"] == 2  # 268 training nodes by 256.
     assert set(case["of_which"]) == {"sampling_ms", "dataset_ms", "step_ms"}
     assert all(value > 0 for value in record["floors"].values())
+
+
+@pytest.mark.slow
+def test_reddit_size_measures_every_figure(tmp_path, monkeypatch):
+    monkeypatch.setattr(reddit_size, "STEPS", 2)
+    monkeypatch.setattr(reddit_size, "LAYERS", {"one": ()})
+    path = tmp_path / "reddit_size.json"
+    with flagsaver.flagsaver():
+        words = [
+            "--scale=0.01",
+            f"--stores={tmp_path}",
+            "--executions=2",
+            f"--output={path}",
+        ]
+        flags.FLAGS(["benchmark", *words])
+        reddit_size.run([])
+    record = json.loads(path.read_text())
+    assert set(record["sampler"]) == {"prefix", "union"}
+    assert set(record["steps"]) == set(reddit_size.CASES)
+    for case in record["steps"].values():
+        assert case["over_floor"] == pytest.approx(
+            case["step_ms"] / case["floor_ms"]
+        )
+    assert set(record["overlap"]) == {"prefetch 0", "prefetch 4"}
+    assert len(record["peak_gib"]) == 2
+    assert str(tmp_path) not in path.read_text()
+
+
+def test_graph_size_measures_and_plots(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    path, image = tmp_path / "record.json", tmp_path / "plot.png"
+    monkeypatch.setattr(graph_size, "STEPS", 3)
+    with flagsaver.flagsaver():
+        words = ["--sizes=600,1200", "--executions=2"]
+        words += [f"--output={path}", f"--plot={image}"]
+        flags.FLAGS(["benchmark", *words])
+        graph_size.run([])
+    record = json.loads(path.read_text())
+    assert [each["nodes"] for each in record["sizes"]] == [600, 1200]
+    assert image.read_bytes().startswith(b"\x89PNG")

@@ -16,6 +16,7 @@ NUMPY_HALF = (
     "graph",
     "jit",
     "loading",
+    "memory_map",
     "prepared",
     "run_folder",
 )

@@ -372,8 +372,10 @@ def test_wrong_matrix(tmp_path, replaced, message):
             "again",
         ),
         (lambda content: content[:40] + b"?" * 60 + content[100:], "again"),
+        # A list of contents that would begin elsewhere.
+        (lambda content: content[:-6] + b"\xff\xff\xff\0\0\0", "again"),
     ],
-    ids=["empty", "html", "lfs", "half", "values", "header"],
+    ids=["empty", "html", "lfs", "half", "values", "header", "offset"],
 )
 @pytest.mark.parametrize("name", ["reddit.npz", "reddit_adj.npz"])
 def test_damaged_archive(tmp_path, name, damage, message):

@@ -109,7 +109,7 @@ def test_same_seed_same_graph_other_seed_other_graph(small):
 
 def test_degrees_are_heavy_tailed(small):
     degrees = np.diff(small.adjacency.indptr)
-    assert np.median(degrees) < degrees.mean() * 0.6
+    assert np.median(degrees) < degrees.mean() * 0.8
     # Hubs are held to about a twelfth of the nodes.
     assert 6 * degrees.mean() < degrees.max() < 400
 

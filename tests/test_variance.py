@@ -247,12 +247,13 @@ def test_mean_logit_term_equals_its_definition_draw_by_draw(layer):
         [adjacency[:, u].mean() / (N_DRAWS * q[u]) * hidden[u] for u in draws]
     )
     spread = np.sum((per_draw - per_draw.sum(axis=0)) ** 2)
+    output = adjacency[:, draws] / (N_DRAWS * q[draws]) @ hidden[draws]
     term = variance.mean_logit_term(
         block["values"],
         block["indices"],
         tf.constant(hidden[nodes]),
+        tf.constant(output),
         variance.importance_weights(block["sample_prob"], block["counts"]),
         block["counts"],
-        tf.constant(N_PARENTS),
     )
     assert float(term) == pytest.approx(spread / (N_DRAWS * UNITS))

@@ -76,7 +76,8 @@ def read_header(path: pathlib.Path) -> NpyHeader:
             f"{path}: expected a matrix of numbers [n_nodes, n_features]. "
             f"Received: shape {shape}, dtype {dtype}"
         )
-    return NpyHeader(path, shape, dtype, fortran_order, offset)
+    size = (shape[0], shape[1])
+    return NpyHeader(path, size, dtype, fortran_order, offset)
 
 
 def read_float32(header: NpyHeader) -> npt.NDArray[np.float32]:

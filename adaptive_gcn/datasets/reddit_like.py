@@ -24,8 +24,8 @@ from adaptive_gcn.graph import Graph
 
 _VAL_FRACTION = 23_699 / 232_965  # The proportions of the Reddit split.
 _TEST_FRACTION = 55_334 / 232_965
-_DEGREE_EXPONENT = 1.3  # Tail index of the degree propensities.
-_DEGREE_SHIFT = 0.9  # Of the minimum, 1: leaves nodes of few neighbours.
+_DEGREE_EXPONENT = 2.4  # Tail index of the degree propensities.
+_DEGREE_SHIFT = 0.96  # Of the minimum, 1: leaves nodes of few neighbours.
 _HUB_SHARE = 1 / 12  # Of all nodes: about how often a hub may be drawn.
 _CLASSES_PER_GROUP = 5
 _N_COUNTS = 2  # Columns of counts, before those of the text.

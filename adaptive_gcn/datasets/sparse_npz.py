@@ -31,6 +31,7 @@ _DAMAGE = (
     zlib.error,
     lzma.LZMAError,
     RuntimeError,  # An encrypted or exotic archive.
+    OSError,  # A member that is said to begin before the file.
 )
 
 _Ends = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]

@@ -244,8 +244,23 @@ def _write_derived(
     shape: tuple[int, ...],
     blocks: Iterator[npt.NDArray[np.float32]],
 ) -> dict[str, Any]:
-    _write_blocks(folder / "array.npy", shape, np.dtype(np.float32), blocks)
+    _write_blocks(
+        folder / "array.npy", shape, np.dtype(np.float32), _finite(name, blocks)
+    )
     return {"format": FORMAT, "version": VERSION, "name": name}
+
+
+def _finite(
+    name: str, blocks: Iterator[npt.NDArray[np.float32]]
+) -> Iterator[npt.NDArray[np.float32]]:
+    for block in blocks:
+        n_bad = int(np.count_nonzero(~np.isfinite(block)))
+        if n_bad:
+            raise DataError(
+                f"{name}: {n_bad} values of a block are not finite; the "
+                "features are too large for 32-bit numbers"
+            )
+        yield block
 
 
 def _pieces(array: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:

@@ -207,7 +207,7 @@ class IIDSampler(Sampler):
         weights = np.zeros(self.n_nodes)
         np.add.at(weights, columns, squares)
         self._candidates = np.flatnonzero(weights)
-        self._cumulative = _running_sums(weights[self._candidates])
+        self._cumulative = kernels.running_sums(weights[self._candidates])
         self._urns: dict[int, _Urn] = {}
 
     def _sample(
@@ -274,10 +274,9 @@ class AdaptiveSampler(Sampler):
         if self._squared:
             largest = self._matrix.data.max(initial=0.0)
             return np.full(self.n_nodes, 1 / largest if largest else 1.0)
-        has_entries = self._row_sum > 0
-        return np.divide(
-            1.0, self._row_sum, where=has_entries, out=np.ones(self.n_nodes)
-        )
+        scale = np.ones(self.n_nodes)
+        np.divide(1.0, self._row_sum, where=self._row_sum > 0, out=scale)
+        return scale
 
     def refresh(self, self_importance: npt.NDArray[np.floating]) -> None:
         """Take new values of g.
@@ -408,7 +407,7 @@ class _Urn:
             n_samples = 0
         if not replacement:
             n_samples = min(n_samples, len(candidates))
-            cumulative = _running_sums(
+            cumulative = kernels.running_sums(
                 kernels.inclusion_probabilities(np.diff(cumulative), n_samples)
             )
         self._candidates = candidates
@@ -430,23 +429,14 @@ class _Urn:
             places = np.sort(kernels.draw_places(cumulative[1:], uniforms))
         else:
             uniform = rng.random()
-            places = kernels.draw_systematic(
-                cumulative[1:], n_samples, uniform
-            )
-        places, counts = kernels.merge_repeats(places)
+            places = kernels.draw_systematic(cumulative[1:], n_samples, uniform)
         # q is the step that the draw fell into. Without replacement the total
         # is n_samples, and q = inclusion probability / n_samples.
-        steps = cumulative[places + 1] - cumulative[places]
-        sample_prob = (steps / cumulative[-1]).astype(np.float32)
-        nodes = self._candidates[places].astype(np.int64)
+        nodes, sample_prob, counts = kernels.collect_draws(
+            self._candidates, cumulative, places
+        )
         order = np.argsort(nodes)
         return nodes[order], sample_prob[order], counts[order]
-
-
-def _running_sums(
-    weights: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
-    return np.concatenate([[0.0], np.cumsum(weights)])
 
 
 def _unweighted(
