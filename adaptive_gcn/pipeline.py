@@ -119,14 +119,22 @@ class Batches:
         for step, batch in enumerate(self._batches(shuffle)):
             if self._is_refresh(step):
                 self.sampler.refresh(self.importance_fn())
-            layers = samplers.sample_layers(
-                self.sampler, batch, self.samples_per_layer, rng
-            )
-            nodes = [*(layer.nodes for layer in layers), batch]
-            rows = [
-                reader.read(level) for level in nodes[: self.feature_levels]
-            ]
-            yield _pack(layers, nodes, self.graph.labels[batch], rows)
+            yield self._element(batch, rng, reader)
+
+    def _element(
+        self, batch: Ids, rng: np.random.Generator, reader: RowReader
+    ) -> tuple[Any, ...]:
+        """The layers below `batch`, packed.
+
+        A function of its own, so that nothing unpacked outlives it: for a
+        full batch that would be hundreds of megabytes.
+        """
+        layers = samplers.sample_layers(
+            self.sampler, batch, self.samples_per_layer, rng
+        )
+        nodes = [*(layer.nodes for layer in layers), batch]
+        rows = [reader.read(level) for level in nodes[: self.feature_levels]]
+        return _pack(layers, nodes, self.graph.labels[batch], rows)
 
     def _batches(self, rng: np.random.Generator) -> Iterator[Ids]:
         while True:

@@ -137,7 +137,7 @@ class Bench:
     def _gather(self) -> None:
         self._call += 1
         nodes = self._drawn[self._call % len(self._drawn)][0]
-        self.batches.graph.features.take(nodes)
+        self.batches.graph.features[nodes]
 
     def _scan(self) -> None:
         self._call += 1
