@@ -239,7 +239,7 @@ class Config:
         4e-4, "L2: half of this times |W|^2 of the bottom layer", low=0
     )
     block_entries: int = _option(
-        1_000_000,
+        500_000,
         "most adjacency entries in one product of the full architecture",
         low=1,
         high=2**31 - 1,

@@ -19,7 +19,7 @@ from adaptive_gcn.memory_map import mapped_anew
 
 SCALINGS = ("raw", "row", "l2", "standard")
 DENSE_LIMIT_BYTES = 2**30  # Sparse features above this are never made dense.
-BLOCK_BYTES = 2**25
+BLOCK_BYTES = 2**24
 
 # [n_nodes, n_features] float32: np.ndarray, sparse.csr_array or FeatureRows.
 Features = Any

@@ -18,7 +18,7 @@ from scipy import sparse
 
 from adaptive_gcn.features import Features, row_blocks
 
-BLOCK_ENTRIES = 1_000_000
+BLOCK_ENTRIES = 500_000
 _ALIGNMENT = 64  # Of the memory of a tensor.
 MOST_TERMS = 2**31 - 1  # Entries times output columns in one sparse product.
 

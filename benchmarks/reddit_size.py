@@ -40,6 +40,7 @@ from benchmarks.measure import (
 )
 
 _STORES = flags.DEFINE_string("stores", "", "folder of the stored graph")
+_MEMORY = flags.DEFINE_bool("memory", True, "measure the memory of runs, too")
 _SCALE = flags.DEFINE_float("scale", 1.0, "size as a fraction of Reddit's")
 
 STEPS = 86  # Of one execution; the epoch has 602.
@@ -306,7 +307,8 @@ def run(argv: list[str]) -> None:
     del argv
     memory.keep_freed_memory()
     started = time.perf_counter()
-    peaks = measure_memory()  # First: it makes the stores.
+    # First: it makes the stores.
+    peaks = measure_memory() if _MEMORY.value else {}
     graph = training.load_graph(parse(BOTH_SAMPLED))
     figures = {
         "graph": graph.statistics(),
