@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 
+from tensorflow.python.framework import ops
+
 # Names and values of malloc.h.
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MIB = 2**20
@@ -31,3 +33,15 @@ def keep_freed_memory() -> bool:
         _M_TOP_PAD: 16 * _MIB,
     }
     return all([mallopt(name, value) for name, value in settings.items()])
+
+
+def forget_custom_gradients() -> None:
+    """Forget the gradients that functions of earlier runs have registered.
+
+    TensorFlow registers each use of `tf.custom_gradient` in a traced function
+    for good, and with it the graph of that function: 7 MB a run. A function
+    that has been traced needs the entry no more.
+    """
+    registry = ops.gradient_registry._registry
+    for name in [each for each in registry if each.startswith("CustomGrad")]:
+        del registry[name]

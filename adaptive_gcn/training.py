@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 MOST_STEPS_PER_EXECUTION = 100
 SAME_ACCURACY = 5e-3  # A tie may turn between machines; settings move more.
 
-_NOT_RECORDED = (
+NOT_RECORDED = (
     "mode",
     "to",
     "data_dir",
@@ -97,6 +97,7 @@ def train(config: Config) -> dict[str, Any]:
             f"{config.dataset}-{config.method}-seed{config.seed}",
         )
         keras.backend.clear_session()
+        memory.forget_custom_gradients()
         keras.config.set_floatx("float32")
         keras.utils.set_random_seed(config.seed)
         graph = load_graph(config)
@@ -337,7 +338,7 @@ def _test_scores(
 def recorded_flags(config: Config) -> dict[str, Any]:
     """Flags that may bear on the result: all but where things lie."""
     flags = config.as_dict()
-    for name in _NOT_RECORDED:
+    for name in NOT_RECORDED:
         del flags[name]
     return flags
 

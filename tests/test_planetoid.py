@@ -347,7 +347,7 @@ def test_own_files_cannot_be_verified(tmp_path, write_planetoid):
         read_planetoid(tmp_path, "tiny")
 
 
-@pytest.mark.parametrize("name", ["core", "", "reddit"])
+@pytest.mark.parametrize("name", ["core", "", "redit"])
 def test_unknown_name_lists_the_choices(name, no_network):
     with pytest.raises(ValueError, match="synthetic.*cora.*citeseer.*pubmed"):
         datasets.load(name)
