@@ -55,9 +55,9 @@ def convert(config: Config) -> str:
         writers.FORMATS[config.to](graph, folder, overwrite=config.overwrite)
     else:
         graph = load(config)
-        if config.overwrite:
-            store.remove_store(folder)
-        store.write_store(graph, folder, source=config.dataset)
+        store.write_store(
+            graph, folder, source=config.dataset, overwrite=config.overwrite
+        )
     names = ", ".join(sorted(os.listdir(folder)))
     return f"{graph.name} is in {folder} as {config.to}: {names}"
 

@@ -449,7 +449,7 @@ def _with_aggregated(
     """The graph with A^X for X; `nodes` says over which of the nodes."""
     settings = (
         f"{nodes}-{config.features}-{config.normalization}"
-        f"-hops{1 + config.two_hop}-identity{config.identity_weight:g}"
+        f"-hops{1 + config.two_hop}-identity{config.identity_weight!r}"
     )
     features = prepared.aggregated(graph, norm_adjacency, settings)
     return dataclasses.replace(graph, features=features)

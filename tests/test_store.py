@@ -91,8 +91,9 @@ def test_a_store_is_never_written_over_something(tmp_path):
     (tmp_path / "s" / "thesis.tex").write_text("precious")
     with pytest.raises(store.StoreError, match="name another, or remove it"):
         store.write_store(ring_graph(), tmp_path / "s")
-    with pytest.raises(store.StoreError, match="not removed"):
-        store.remove_store(tmp_path / "s")
+    (tmp_path / "s" / "manifest.json").write_text('{"name": "web page"}')
+    with pytest.raises(store.StoreError, match="name another, or remove it"):
+        store.write_store(ring_graph(), tmp_path / "s", overwrite=True)
     assert (tmp_path / "s" / "thesis.tex").read_text() == "precious"
 
 
@@ -248,3 +249,9 @@ def test_an_unusable_folder_is_an_os_error(tmp_path):
 def test_fingerprints_differ_with_the_source():
     names = {store.fingerprint(source) for source in (None, [1], [2], {"a": 1})}
     assert len(names) == 4
+
+
+def test_a_store_may_be_written_over_itself(tmp_path):
+    stored = store.write_store(ring_graph(), tmp_path / "s")
+    again = store.write_store(stored, tmp_path / "s", overwrite=True)
+    assert_same(ring_graph(), again)

@@ -51,7 +51,10 @@ class StoreError(DataError):
 
 
 def write_store(
-    graph: Graph, folder: str | os.PathLike[str], source: Any = None
+    graph: Graph,
+    folder: str | os.PathLike[str],
+    source: Any = None,
+    overwrite: bool = False,
 ) -> Graph:
     """Write a graph to a new folder and return it memory-mapped.
 
@@ -59,14 +62,17 @@ def write_store(
         graph: Any graph.
         folder: Where; must not exist, or be an empty folder.
         source: JSON value that says what the graph was made from.
+        overwrite: Whether a store, whole or broken, may be there; it stays
+            until the new one is complete.
 
     Raises:
         StoreError: If there is something at `folder`.
         OSError: If it cannot be written; nothing is left behind.
     """
-    path = Path(folder)
+    path = Path(folder).resolve()
     with _locked(path):
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
+        if occupied and not (overwrite and _was_store(path)):
             raise StoreError(
                 f"{path}: expected no file or an empty folder to write a store "
                 "to; name another, or remove it"
@@ -110,18 +116,13 @@ def cached_store(
     return _graph_of(path, manifest)
 
 
-def remove_store(folder: str | os.PathLike[str]) -> None:
-    """Remove what is at `folder`, if it is a store, whole or broken.
-
-    Raises:
-        StoreError: If it is something else.
-    """
-    path = Path(folder)
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-        return
-    if not (path / MANIFEST).is_file():
-        raise StoreError(f"{path}: not a store; it is not removed")
-    shutil.rmtree(path)
+def _was_store(folder: Path) -> bool:
+    """Whether a manifest at `folder` says that it is a store."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return bool(manifest["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def derived_array(
