@@ -12,6 +12,9 @@ from typing import Any
 
 PAPER_VARIANCE_WEIGHT = 0.5  # lambda of Eq. (10), Sec. 4.2.
 
+# Flags that say what is done and where things lie, but bear on no result.
+PLACES = ("mode", "to", "data_dir", "store_dir", "output_dir", "overwrite")
+
 
 class ConfigError(ValueError):
     """A setting is out of range, or two settings contradict each other."""

@@ -43,11 +43,8 @@ class FeatureRows:
         self.shape = (len(rows), matrix.shape[1])
         self.dtype = matrix.dtype
 
-    def take(self, nodes: npt.NDArray[np.integer[Any]]) -> Block:
-        """Rows `nodes` of the view, [len(nodes), n_features]."""
-        return np.asarray(self.matrix.take(self.rows[nodes], axis=0))
-
     def __getitem__(self, nodes: Any) -> Block:
+        """Rows `nodes` of the view, ids or a slice: [n, n_features]."""
         return np.asarray(self.matrix[self.rows[nodes]])
 
     def __matmul__(self, other: Any) -> Any:
@@ -60,13 +57,26 @@ def row_blocks(features: Features) -> Iterator[tuple[int, Any]]:
 
     Sparse features come as CSR blocks, dense ones as arrays.
     """
-    n_rows, n_features = features.shape
-    step = max(1, BLOCK_BYTES // (4 * max(1, n_features)))
-    for start in range(0, n_rows, step):
-        if isinstance(features, np.memmap):
-            yield start, mapped_anew(features, start, start + step)
-        else:
-            yield start, features[start : start + step]
+    step = _block_rows(features)
+    for start in range(0, features.shape[0], step):
+        yield start, mapped_anew(features, start, start + step)
+
+
+def _block_rows(features: Features) -> int:
+    row_bytes = 4 * max(1, int(features.shape[1]))
+    return max(1, BLOCK_BYTES // row_bytes)
+
+
+def _joined(
+    blocks: Iterator[Block], shape: tuple[int, ...]
+) -> npt.NDArray[np.float32]:
+    """The array [shape] of its consecutive blocks."""
+    whole = np.empty(shape, np.float32)
+    start = 0
+    for block in blocks:
+        whole[start : start + len(block)] = block
+        start += len(block)
+    return whole
 
 
 def scale_features(
@@ -96,15 +106,10 @@ def scale_features(
         return features
     blocks = scaled_blocks(features, scaling, train_nodes)
     if sparse.issparse(features) and scaling != "standard":
-        data = np.concatenate([np.empty(0, np.float32), *blocks])
+        data = _joined(blocks, (features.nnz,))
         parts = (data, features.indices, features.indptr)
         return sparse.csr_array(parts, features.shape)
-    scaled = np.empty(features.shape, np.float32)
-    start = 0
-    for block in blocks:
-        scaled[start : start + len(block)] = block
-        start += len(block)
-    return scaled
+    return _joined(blocks, features.shape)
 
 
 def scaled_blocks(
@@ -190,12 +195,8 @@ def aggregate_features(
         product = sparse.csr_array(norm_adjacency @ features)
         product.sort_indices()
         return product.astype(np.float32)
-    aggregated = np.empty(features.shape, np.float32)
-    start = 0
-    for block in aggregated_blocks(norm_adjacency, features):
-        aggregated[start : start + len(block)] = block
-        start += len(block)
-    return aggregated
+    blocks = aggregated_blocks(norm_adjacency, features)
+    return _joined(blocks, features.shape)
 
 
 def aggregated_blocks(
@@ -216,7 +217,7 @@ def aggregated_blocks(
     if view:
         columns = features.rows[columns].astype(np.int32)
     indptr, data = norm_adjacency.indptr, norm_adjacency.data
-    step = max(1, BLOCK_BYTES // (4 * max(1, matrix.shape[1])))
+    step = _block_rows(features)
     for start in range(0, len(indptr) - 1, step):
         yield _row_sums(indptr[start : start + step + 1], columns, data, matrix)
 

@@ -6,6 +6,7 @@ checks once, at construction.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import logging
 from collections.abc import Sequence
@@ -94,8 +95,7 @@ class Graph:
         _check_labels(self.labels, self.n_nodes, self.n_classes)
         _check_split(self)
         _check_node_ids(self.node_ids, self.n_nodes)
-        for array in _arrays(self):
-            array.flags.writeable = False
+        _freeze(self)
 
     @property
     def n_nodes(self) -> int:
@@ -180,6 +180,26 @@ class Graph:
             edge_statistics=statistics,
             node_ids=None if node_ids is None else _as_names(node_ids),
         )
+
+    def with_features(self, features: Features) -> Graph:
+        """This graph with other features, which alone are checked.
+
+        Raises:
+            GraphError: If they do not fit the graph, or are not finite.
+        """
+        _check_features(features, self.n_nodes, self.store is None)
+        graph = copy.copy(self)
+        object.__setattr__(graph, "features", features)
+        _freeze(graph)
+        return graph
+
+    def split_codes(self) -> npt.NDArray[np.int64]:
+        """[n_nodes] 1 in training, 2 in validation, 3 in test, else 0."""
+        codes = np.zeros(self.n_nodes, np.int64)
+        parts = (self.train_nodes, self.val_nodes, self.test_nodes)
+        for code, nodes in enumerate(parts, start=1):
+            codes[nodes] = code
+        return codes
 
     def release_pages(self) -> None:
         """Give back the memory of what was read from a store so far."""
@@ -489,6 +509,11 @@ def _check_node_ids(node_ids: npt.NDArray[Any] | None, n_nodes: int) -> None:
             f"node_ids: {repeated.size} repeat an earlier one, the first is "
             f"{repeated[0]!r}"
         )
+
+
+def _freeze(graph: Graph) -> None:
+    for array in _arrays(graph):
+        array.flags.writeable = False
 
 
 def _arrays(graph: Graph) -> list[npt.NDArray[Any]]:

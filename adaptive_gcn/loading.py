@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from adaptive_gcn.datasets.reddit_like import (
 from adaptive_gcn.datasets.synthetic import SyntheticConfig
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import Graph
-
-_LOG = logging.getLogger(__name__)
 
 # What a user can cause and mend: one line and no traceback.
 USER_ERRORS = (DataError, MemoryError, OSError)

@@ -18,19 +18,10 @@ from typing import Any
 from absl import app, flags, logging
 
 from adaptive_gcn import run_folder
-from adaptive_gcn.config import Config, describe_range
+from adaptive_gcn.config import PLACES, Config, describe_range
 
 # May differ between a run and a later look at it.
-_FREE_IN_EVALUATION = (
-    "mode",
-    "to",
-    "data_dir",
-    "store_dir",
-    "output_dir",
-    "overwrite",
-    "device",
-    "block_entries",
-)
+_FREE_IN_EVALUATION = (*PLACES, "device", "block_entries")
 
 
 def _define_flags() -> None:

@@ -11,21 +11,18 @@ import mmap
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 
-def mapped_anew(
-    array: Any, start: int = 0, stop: int | None = None
-) -> npt.NDArray[Any]:
+def mapped_anew(array: Any, start: int = 0, stop: int | None = None) -> Any:
     """Rows start..stop of an array, through a new mapping if it is mapped.
 
     Args:
-        array: Any array; only one that maps the whole of a file's array, as
-            `np.load` returns it, is mapped anew.
+        array: Anything with rows; only an array that maps the whole of a
+            file's, as `np.load` returns it, is mapped anew.
         start: First row.
         stop: Row behind the last; None for all.
     """
-    rows: npt.NDArray[Any] = array[start:stop]
+    rows = array[start:stop]
     whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
     if not whole or not rows.size or not array.flags.c_contiguous:
         return rows

@@ -18,12 +18,12 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import sparse
 
+from adaptive_gcn.aligned import aligned_empty
 from adaptive_gcn.features import DENSE_LIMIT_BYTES, FeatureRows
 from adaptive_gcn.graph import Graph
 from adaptive_gcn.sampling import samplers
 from adaptive_gcn.sampling.rows import csr_rows
 
-ALIGNMENT = 64  # Bytes: the most that TensorFlow asks of a tensor.
 SPARSE_BELOW = 0.05  # Features of a lower density travel as SparseTensors.
 
 ImportanceFn = Callable[[], npt.NDArray[np.floating[Any]]]
@@ -212,7 +212,7 @@ class DenseRows:
 
     def read(self, nodes: Ids) -> npt.NDArray[np.float32]:
         rows = nodes if self._rows is None else self._rows[nodes]
-        out = _aligned((len(rows), self.n_features))
+        out = aligned_empty(len(rows), self.n_features)
         # "clip", or NumPy would fill a buffer and copy that; ids are valid.
         return self._matrix.take(rows, axis=0, out=out, mode="clip")
 
@@ -229,14 +229,6 @@ class SparseRows:
     def read(self, nodes: Ids) -> tuple[Ids, npt.NDArray[np.float32]]:
         matrix = self._features
         return csr_rows(matrix.indptr, matrix.indices, matrix.data, nodes)
-
-
-def _aligned(shape: tuple[int, int]) -> npt.NDArray[np.float32]:
-    """An array at an address that TensorFlow takes over without a copy."""
-    size = shape[0] * shape[1]
-    buffer = np.empty(size + ALIGNMENT // 4, np.float32)
-    start = -buffer.ctypes.data % ALIGNMENT // 4
-    return buffer[start : start + size].reshape(shape)
 
 
 def _row_reader(features: Any) -> RowReader:

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import sparse
 
+from adaptive_gcn.aligned import aligned_empty
 from adaptive_gcn.features import Features, row_blocks
 
 BLOCK_ENTRIES = 500_000
-_ALIGNMENT = 64  # Of the memory of a tensor.
 MOST_TERMS = 2**31 - 1  # Entries times output columns in one sparse product.
 
 _Scores = Any  # (W_1 z, W_2 z, the attention layer) of all nodes, or None.
@@ -79,7 +79,7 @@ class FullPropagation:
         """X W_0 of all nodes; ReLU(A^X W_0) W_1 if A^X is precomputed."""
         bottom, second = model.convolutions[:2]
         width = second.units if model.precomputed else bottom.units
-        table = _empty_table(self._features.shape[0], width)
+        table = aligned_empty(self._features.shape[0], width)
         for start, block in row_blocks(self._features):
             hidden = _matmul(block, bottom.kernel)
             if model.precomputed:
@@ -92,7 +92,7 @@ class FullPropagation:
     ) -> tf.Tensor:
         """sigma(A^ h W) W', from h W of all nodes, for the layer above."""
         n_nodes = self._adjacency.shape[0]
-        new_table = _empty_table(n_nodes, kernel.shape[1])
+        new_table = aligned_empty(n_nodes, kernel.shape[1])
         for start, product in self._products(self._adjacency, table, scores):
             hidden = convolution.activate(product)
             new_table[start : start + len(product)] = tf.matmul(hidden, kernel)
@@ -117,8 +117,14 @@ class FullPropagation:
         """A^ times the table by blocks of rows, each with its first row."""
         entries = min(self._block_entries, MOST_TERMS // int(table.shape[1]))
         for start, block in _adjacency_blocks(rows, entries):
-            values = _attend(block, start, scores)
-            yield start, _sparse_product(block, values, table)
+            indices = tf.constant(_coordinates(block))
+            values = tf.constant(block.data)
+            if scores is not None:
+                values *= _attention(indices, start, block.shape[0], scores)
+            yield (
+                start,
+                _sparse_product(indices, values, block.shape, table),
+            )
 
 
 def _adjacency_blocks(
@@ -132,15 +138,6 @@ def _adjacency_blocks(
         stop = min(max(stop, start + 1), n_rows)
         yield start, rows[start:stop]
         start = max(stop, 1)
-
-
-def _empty_table(n_rows: int, n_columns: int) -> npt.NDArray[np.float32]:
-    """[n_rows, n_columns], to fill by blocks; where TensorFlow can read it."""
-    n_bytes = 4 * n_rows * n_columns
-    memory = np.empty(n_bytes + _ALIGNMENT, np.uint8)
-    first = -memory.ctypes.data % _ALIGNMENT
-    table = memory[first : first + n_bytes].view(np.float32)
-    return table.reshape(n_rows, n_columns)
 
 
 def _as_tensor(table: npt.NDArray[np.float32]) -> tf.Tensor:
@@ -157,15 +154,13 @@ def _rows(block: Any) -> Any:
     return tf.SparseTensor(_coordinates(block), block.data, block.shape)
 
 
-def _attend(block: sparse.csr_array, start: int, scores: _Scores) -> tf.Tensor:
-    """The block's entries, times attention where there is one, Eq. (14)."""
-    values = tf.constant(block.data)
-    if scores is None:
-        return values
+def _attention(
+    indices: tf.Tensor, start: int, n_rows: int, scores: _Scores
+) -> tf.Tensor:
+    """Attention of each entry of the rows from `start` on, Eq. (14)."""
     parent, sample, attention = scores
-    indices = tf.constant(_coordinates(block))
-    here = parent[start : start + block.shape[0]]
-    return values * attention.combine(here, sample, indices)
+    here = parent[start : start + n_rows]
+    return attention.combine(here, sample, indices)
 
 
 def _coordinates(block: sparse.csr_array) -> npt.NDArray[np.int64]:
@@ -177,13 +172,13 @@ def _coordinates(block: sparse.csr_array) -> npt.NDArray[np.int64]:
 
 
 def _sparse_product(
-    block: sparse.csr_array, values: tf.Tensor, dense: Any
+    indices: Any, values: Any, shape: tuple[int, int], dense: Any
 ) -> tf.Tensor:
-    """Block times dense, within `MOST_TERMS` by blocks of columns."""
+    """Sparse times dense, within `MOST_TERMS` by blocks of columns."""
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
-        indices=_coordinates(block), values=values, dense_shape=block.shape
+        indices=indices, values=values, dense_shape=shape
     )
-    width = max(1, MOST_TERMS // max(1, block.nnz))
+    width = max(1, MOST_TERMS // max(1, len(values)))
     if width >= dense.shape[1]:
         return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
     parts = [
@@ -197,5 +192,6 @@ def _sparse_product(
 
 def _matmul(left: Any, kernel: Any) -> tf.Tensor:
     if sparse.issparse(left):
-        return _sparse_product(left, tf.constant(left.data), kernel)
+        indices = _coordinates(left)
+        return _sparse_product(indices, left.data, left.shape, kernel)
     return tf.matmul(left, kernel)

@@ -30,7 +30,7 @@ from adaptive_gcn import (
     run_folder,
 )
 from adaptive_gcn.adjacency import normalize_adjacency
-from adaptive_gcn.config import Config, ConfigError
+from adaptive_gcn.config import PLACES, Config, ConfigError
 from adaptive_gcn.graph import Graph, training_graph
 from adaptive_gcn.sampling import importance, samplers
 
@@ -38,15 +38,6 @@ _LOG = logging.getLogger(__name__)
 
 MOST_STEPS_PER_EXECUTION = 100
 SAME_ACCURACY = 5e-3  # A tie may turn between machines; settings move more.
-
-NOT_RECORDED = (
-    "mode",
-    "to",
-    "data_dir",
-    "store_dir",
-    "output_dir",
-    "overwrite",
-)
 
 # What a user can cause and mend: one line and no traceback.
 USER_ERRORS = (
@@ -181,9 +172,7 @@ def describe(record: dict[str, Any]) -> str:
 def load_graph(config: Config) -> Graph:
     """The graph that `config` names, its features scaled."""
     graph = loading.load(config)
-    return dataclasses.replace(
-        graph, features=prepared.scaled(graph, config.features)
-    )
+    return graph.with_features(prepared.scaled(graph, config.features))
 
 
 def build_model(config: Config, graph: Graph) -> model.AdaptiveGCN:
@@ -338,7 +327,7 @@ def _test_scores(
 def recorded_flags(config: Config) -> dict[str, Any]:
     """Flags that may bear on the result: all but where things lie."""
     flags = config.as_dict()
-    for name in NOT_RECORDED:
+    for name in PLACES:
         del flags[name]
     return flags
 
@@ -451,8 +440,9 @@ def _with_aggregated(
         f"{nodes}-{config.features}-{config.normalization}"
         f"-hops{1 + config.two_hop}-identity{config.identity_weight!r}"
     )
-    features = prepared.aggregated(graph, norm_adjacency, settings)
-    return dataclasses.replace(graph, features=features)
+    return graph.with_features(
+        prepared.aggregated(graph, norm_adjacency, settings)
+    )
 
 
 def _sampler(config: Config, norm_adjacency: Any) -> samplers.Sampler:

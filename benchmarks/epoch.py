@@ -11,7 +11,6 @@ seconds, across machines.
 
 from __future__ import annotations
 
-import statistics
 from typing import Any
 
 import keras
@@ -19,9 +18,10 @@ import numpy as np
 from absl import app, flags
 from absl.testing import flagsaver
 
-from adaptive_gcn import callbacks, main, memory, training
+from adaptive_gcn import main, memory, training
 from adaptive_gcn.sampling import samplers
 from benchmarks.measure import (
+    fit_seconds,
     floors,
     median_seconds,
     milliseconds_of_loop,
@@ -67,19 +67,9 @@ def measure(case: str) -> dict[str, Any]:
 
 
 def _epoch_seconds(config: Any, network: Any, batches: Any) -> float:
-    timer = callbacks.EpochTimer()
-    network.steps_per_execution = training.steps_per_execution(
-        config, batches.n_steps
-    )
-    network.fit(
-        batches.dataset(),
-        steps_per_epoch=batches.n_steps,
-        epochs=_EPOCHS.value,
-        shuffle=False,
-        verbose=0,
-        callbacks=[timer, callbacks.StopOnDivergence()],
-    )
-    return statistics.median(timer.seconds[1:])
+    steps = batches.n_steps
+    execution = training.steps_per_execution(config, steps)
+    return fit_seconds(network, batches, steps, _EPOCHS.value, execution)
 
 
 def _parts(network: Any, batches: Any) -> dict[str, float]:

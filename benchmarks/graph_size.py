@@ -11,7 +11,6 @@ while does not depend on the step (--refresh_interval).
 
 from __future__ import annotations
 
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,18 @@ import keras
 import numpy as np
 from absl import app, flags
 
-from adaptive_gcn import callbacks, memory, training
+from adaptive_gcn import memory, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.graph import Graph, normalize_adjacency
 from adaptive_gcn.pipeline import Batches
 from adaptive_gcn.sampling import samplers
-from benchmarks.measure import EXECUTIONS, floors, median_seconds, write_record
+from benchmarks.measure import (
+    EXECUTIONS,
+    fit_seconds,
+    floors,
+    median_seconds,
+    write_record,
+)
 
 _PLOT = flags.DEFINE_string("plot", "", "log-log plot to write, PNG")
 _SIZES = flags.DEFINE_list(
@@ -82,21 +87,12 @@ def measure(n_nodes: int) -> dict[str, Any]:
         batch = rng.choice(n_nodes, SETTING.batch_size, replace=False)
         samplers.sample_layers(sampler, batch, SETTING.samples, rng)
 
-    timer = callbacks.EpochTimer()
-    network.steps_per_execution = STEPS
-    network.fit(
-        batches.dataset(),
-        steps_per_epoch=STEPS,
-        epochs=EXECUTIONS.value,
-        shuffle=False,
-        verbose=0,
-        callbacks=[timer],
-    )
+    seconds = fit_seconds(network, batches, STEPS, EXECUTIONS.value, STEPS)
     batches.close()
     return {
         "nodes": n_nodes,
         "edges": graph.n_edges,
-        "step_ms": 1e3 * statistics.median(timer.seconds[1:]) / STEPS,
+        "step_ms": 1e3 * seconds / STEPS,
         "sampling_ms": 1e3 * median_seconds(sample, 100),
     }
 

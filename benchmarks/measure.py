@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from adaptive_gcn import run_folder
+from adaptive_gcn import callbacks, run_folder
 from adaptive_gcn.jit import kernel
 
 OUTPUT = flags.DEFINE_string("output", "", "JSON record to write")
@@ -67,6 +67,31 @@ def read_rows(indptr: Any, indices: Any, nodes: Any) -> int:
         for k in range(indptr[v], indptr[v + 1]):
             total += indices[k]
     return total
+
+
+def fit_seconds(
+    network: Any, batches: Any, n_steps: int, epochs: int, execution: int
+) -> float:
+    """Median time of an epoch of `n_steps` in `fit`; the first is left out.
+
+    Args:
+        network: The network, compiled.
+        batches: Its `pipeline.Batches`.
+        n_steps: Steps of an epoch.
+        epochs: Epochs to train.
+        execution: Steps of one call of TensorFlow.
+    """
+    timer = callbacks.EpochTimer()
+    network.steps_per_execution = execution
+    network.fit(
+        batches.dataset(),
+        steps_per_epoch=n_steps,
+        epochs=epochs,
+        shuffle=False,
+        verbose=0,
+        callbacks=[timer, callbacks.StopOnDivergence()],
+    )
+    return statistics.median(timer.seconds[1:])
 
 
 def write_record(figures: dict[str, Any]) -> None:

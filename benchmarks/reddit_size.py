@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import functools
 import os
-import statistics
 import sys
 import time
 from typing import Any
@@ -26,12 +25,13 @@ import tensorflow as tf
 from absl import app, flags
 from absl.testing import flagsaver
 
-from adaptive_gcn import callbacks, main, memory, training
+from adaptive_gcn import main, memory, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.graph import Graph
 from adaptive_gcn.sampling import samplers
 from benchmarks.measure import (
     EXECUTIONS,
+    fit_seconds,
     floors,
     median_seconds,
     milliseconds_of_loop,
@@ -148,19 +148,12 @@ class Bench:
 
     def steps(self) -> dict[str, Any]:
         """Milliseconds of a step in `fit`, and of its parts."""
-        timer = callbacks.EpochTimer()
-        self.network.steps_per_execution = STEPS
         before = self.floor()
-        self.network.fit(
-            self.batches.dataset(),
-            steps_per_epoch=STEPS,
-            epochs=EXECUTIONS.value,
-            shuffle=False,
-            verbose=0,
-            callbacks=[timer],
+        seconds = fit_seconds(
+            self.network, self.batches, STEPS, EXECUTIONS.value, STEPS
         )
         after = self.floor()
-        step = 1e3 * statistics.median(timer.seconds[1:]) / STEPS
+        step = 1e3 * seconds / STEPS
         floor = (before["sum_ms"] + after["sum_ms"]) / 2
         figures = {
             "step_ms": step,
@@ -245,21 +238,13 @@ def measure_epochs(graph: Graph) -> dict[str, Any]:
 
 def _epoch_seconds(graph: Graph, epochs: int, *words: str) -> float:
     bench = Bench(graph, *words)
-    timer = callbacks.EpochTimer()
-    n_steps = bench.batches.n_steps
-    bench.network.steps_per_execution = training.steps_per_execution(
-        bench.config, n_steps
-    )
-    bench.network.fit(
-        bench.batches.dataset(),
-        steps_per_epoch=n_steps,
-        epochs=epochs,
-        shuffle=False,
-        verbose=0,
-        callbacks=[timer],
+    steps = bench.batches.n_steps
+    execution = training.steps_per_execution(bench.config, steps)
+    seconds = fit_seconds(
+        bench.network, bench.batches, steps, epochs, execution
     )
     bench.batches.close()
-    return statistics.median(timer.seconds[1:])
+    return seconds
 
 
 def measure_evaluation(graph: Graph) -> dict[str, float]:

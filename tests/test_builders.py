@@ -174,7 +174,7 @@ def test_missing_or_repeated_block(tmp_path, monkeypatch, kept):
     monkeypatch.setattr(builders, "BLOCK_NODES", 4)
     write_reddit(tmp_path / "reddit")
     graph = read_reddit(tmp_path)
-    codes = builders._split_codes(graph)
+    codes = graph.split_codes()
     blocks = [builders._block(graph, codes, first) for first in (0, 4, 8)]
     with pytest.raises(GraphError, match="expected (a block|blocks of nodes)"):
         builders.graph_from_blocks([blocks[each] for each in kept])

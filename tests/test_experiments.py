@@ -10,7 +10,8 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from adaptive_gcn import experiments, main, training
+from adaptive_gcn import experiments, main
+from adaptive_gcn.config import PLACES
 from adaptive_gcn.run_folder import RunFolderError
 
 ROOT = Path(__file__).parents[1]
@@ -133,7 +134,7 @@ def test_failed_runs_are_counted_and_never_a_number(tmp_path):
     assert "0 (1 failed)" in rows[1]
 
 
-NOT_RECORDED = {*training.NOT_RECORDED, "seed"}
+NOT_RECORDED = {*PLACES, "seed"}
 LATER = {
     "precompute": False,
     "reddit_format": "auto",

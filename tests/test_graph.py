@@ -49,7 +49,7 @@ def make(
 
 def dense(matrix):
     if isinstance(matrix, FeatureRows):
-        return matrix.take(np.arange(len(matrix.rows)))
+        return matrix[np.arange(len(matrix.rows))]
     return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 
@@ -469,7 +469,7 @@ def test_training_graph_has_its_own_order_and_degrees():
         [0, 1, 0],
     ]
     np.testing.assert_array_equal(
-        part.features.take(np.arange(3)), FEATURES[[3, 2, 0]]
+        part.features[np.arange(3)], FEATURES[[3, 2, 0]]
     )
     assert part.labels.tolist() == [1, 0, 0]
     assert part.train_nodes.tolist() == [0, 1, 2]

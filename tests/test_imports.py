@@ -10,6 +10,7 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "adaptive_gcn"
 NUMPY_HALF = (
     "adaptive_gcn",
     "adjacency",
+    "aligned",
     "config",
     "errors",
     "features",

@@ -77,7 +77,7 @@ def test_rows_of_features_are_a_view():
     matrix = np.arange(12, dtype=np.float32).reshape(4, 3)
     view = FeatureRows(matrix, np.array([3, 1]))
     assert view.shape == (2, 3)
-    np.testing.assert_array_equal(view.take(np.array([1, 0])), matrix[[1, 3]])
+    np.testing.assert_array_equal(view[np.array([1, 0])], matrix[[1, 3]])
     np.testing.assert_array_equal(view[:1], matrix[[3]])
     np.testing.assert_array_equal(view @ np.ones(3, np.float32), [30, 12])
     assert view.matrix is matrix

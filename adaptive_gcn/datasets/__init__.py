@@ -18,6 +18,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,26 +95,31 @@ def _stored_reddit(data_dir: Any, file_format: str, store_dir: Any) -> Graph:
         [os.path.abspath(path), path.stat().st_size, path.stat().st_mtime_ns]
         for path in reddit.files_of(folder, file_format)
     ]
-    path = (
-        download.store_root(store_dir) / f"reddit-{store.fingerprint(source)}"
-    )
-    _LOG.info("reddit: store %s", path)
-    return store.cached_store(
-        path, lambda: reddit.read_reddit(folder, file_format), source
+    return _stored(
+        "reddit",
+        source,
+        store_dir,
+        lambda: reddit.read_reddit(folder, file_format),
     )
 
 
 def _stored_reddit_like(config: RedditLikeConfig, store_dir: Any) -> Graph:
     def make() -> Graph:
         graph = reddit_like_graph(config)
-        return dataclasses.replace(
-            graph, features=reddit.log_counts(graph.features)
-        )
+        return graph.with_features(reddit.log_counts(graph.features))
 
     source = {"reddit_like": dataclasses.asdict(config)}
-    name = f"reddit_like-{store.fingerprint(source)}"
-    path = download.store_root(store_dir) / name
-    _LOG.info("reddit_like: store %s", path)
+    return _stored("reddit_like", source, store_dir, make)
+
+
+def _stored(
+    name: str, source: Any, store_dir: Any, make: Callable[[], Graph]
+) -> Graph:
+    """The graph made from `source`, from its store."""
+    path = download.store_root(store_dir) / (
+        f"{name}-{store.fingerprint(source)}"
+    )
+    _LOG.info("%s: store %s", name, path)
     return store.cached_store(path, make, source)
 
 

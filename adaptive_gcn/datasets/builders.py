@@ -176,7 +176,7 @@ class Reddit(tfds.core.GeneratorBasedBuilder):  # type: ignore[misc]
         self, folder: str | os.PathLike[str]
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         graph = reddit.read_reddit(folder, self.builder_config.name)
-        codes = _split_codes(graph)
+        codes = graph.split_codes()
         for first in range(0, graph.n_nodes, BLOCK_NODES):
             yield first, _block(graph, codes, first)
 
@@ -221,14 +221,6 @@ def _bytes_tensor(shape: tuple[None, ...], dtype: Any) -> Any:
     return tfds.features.Tensor(
         shape=shape, dtype=dtype, encoding=tfds.features.Encoding.BYTES
     )
-
-
-def _split_codes(graph: Graph) -> npt.NDArray[np.int64]:
-    codes = np.zeros(graph.n_nodes, np.int64)
-    parts = (graph.train_nodes, graph.val_nodes, graph.test_nodes)
-    for code, nodes in enumerate(parts, start=1):
-        codes[nodes] = code
-    return codes
 
 
 def _block(

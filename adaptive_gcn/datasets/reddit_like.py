@@ -8,12 +8,14 @@ accuracy on it says nothing about the accuracy on Reddit.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from adaptive_gcn.datasets.synthetic import (
     Ids,
+    SplitSizes,
     add_label_noise,
     check_range,
     draw_classes,
@@ -22,8 +24,6 @@ from adaptive_gcn.datasets.synthetic import (
 from adaptive_gcn.features import row_blocks
 from adaptive_gcn.graph import Graph
 
-_VAL_FRACTION = 23_699 / 232_965  # The proportions of the Reddit split.
-_TEST_FRACTION = 55_334 / 232_965
 _DEGREE_EXPONENT = 2.4  # Tail index of the degree propensities.
 _DEGREE_SHIFT = 0.96  # Of the minimum, 1: leaves nodes of few neighbours.
 _HUB_SHARE = 1 / 12  # Of all nodes: about how often a hub may be drawn.
@@ -32,7 +32,7 @@ _N_COUNTS = 2  # Columns of counts, before those of the text.
 
 
 @dataclasses.dataclass(frozen=True)
-class RedditLikeConfig:
+class RedditLikeConfig(SplitSizes):
     """Size and difficulty of a graph like Reddit.
 
     By default logistic regression finds 66 % of the labels of the test nodes
@@ -59,6 +59,9 @@ class RedditLikeConfig:
         DataError: If a value is outside its range.
     """
 
+    val_fraction: ClassVar[float] = 23_699 / 232_965  # As in Reddit.
+    test_fraction: ClassVar[float] = 55_334 / 232_965
+
     n_nodes: int = 232_965
     n_edges: int = 11_606_919
     n_features: int = 602
@@ -79,21 +82,6 @@ class RedditLikeConfig:
         check_range("class_signal", self.class_signal, 0, 100)
         check_range("seed", self.seed, 0)
         check_range("n_classes", self.n_classes, 2, self.n_train)
-
-    @property
-    def n_val(self) -> int:
-        """Number of validation nodes, in the proportion of Reddit's split."""
-        return round(self.n_nodes * _VAL_FRACTION)
-
-    @property
-    def n_test(self) -> int:
-        """Number of test nodes, in the proportion of Reddit's split."""
-        return round(self.n_nodes * _TEST_FRACTION)
-
-    @property
-    def n_train(self) -> int:
-        """Number of training nodes, in the proportion of Reddit's split."""
-        return self.n_nodes - self.n_val - self.n_test
 
 
 def reddit_like_graph(config: RedditLikeConfig) -> Graph:

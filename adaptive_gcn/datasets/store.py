@@ -1,6 +1,6 @@
 """A graph as a folder of .npy files, to be memory-mapped.
 
-    manifest.json       what the folder holds: see `_manifest_of`
+    manifest.json       what the folder holds: see `_write_graph`
     indptr.npy, indices.npy, weights.npy            the adjacency, CSR
     features.npy        dense; or features_{indptr,indices,values}.npy, CSR
     labels.npy, train_nodes.npy, val_nodes.npy, test_nodes.npy
@@ -34,6 +34,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from adaptive_gcn.adjacency import EdgeStatistics, csr_matrix_of
+from adaptive_gcn.datasets.npy_stream import write_blocks
 from adaptive_gcn.errors import DataError, GraphError
 from adaptive_gcn.features import row_blocks
 from adaptive_gcn.graph import Graph
@@ -77,8 +78,8 @@ def write_store(
                 f"{path}: expected no file or an empty folder to write a store "
                 "to; name another, or remove it"
             )
-        _publish(path, lambda new: _write_graph(graph, new, source))
-    return read_store(path)
+        manifest = _publish(path, lambda new: _write_graph(graph, new, source))
+    return _graph_of(path, manifest)
 
 
 def read_store(folder: str | os.PathLike[str]) -> Graph:
@@ -280,13 +281,8 @@ def _write_blocks(
     blocks: Iterator[npt.NDArray[Any]],
 ) -> None:
     """Write an .npy file without holding all of it."""
-    written = 0
     with open(path, "wb") as file:
-        header = np.lib.format.header_data_from_array_1_0(np.empty(0, dtype))
-        np.lib.format.write_array_header_2_0(file, {**header, "shape": shape})
-        for block in blocks:
-            file.write(np.ascontiguousarray(block, dtype).data)
-            written += len(block)
+        written = write_blocks(file, shape, dtype, blocks)
         file.flush()
         os.fsync(file.fileno())
     if written != shape[0]:
@@ -305,8 +301,7 @@ def _cached(
         except StoreError as error:
             if folder.exists():
                 _LOG.warning("%s; it is built anew", error)
-        _publish(folder, write)
-    return _verified_manifest(folder)
+        return _publish(folder, write)
 
 
 @contextlib.contextmanager
@@ -322,8 +317,10 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _publish(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
-    """Let `write` fill a new folder, then give it its name."""
+def _publish(
+    folder: Path, write: Callable[[Path], dict[str, Any]]
+) -> dict[str, Any]:
+    """Let `write` fill a new folder, give it its name, return its manifest."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.part-"
     for stale in folder.parent.glob(f"{prefix}*"):
@@ -332,11 +329,13 @@ def _publish(folder: Path, write: Callable[[Path], dict[str, Any]]) -> None:
     try:
         manifest = write(new)
         files = {each.name: _file_entry(each) for each in sorted(new.iterdir())}
-        _write_manifest(new, {**manifest, "files": files})
+        manifest = {**manifest, "files": files}
+        _write_manifest(new, manifest)
         new.chmod(0o755)
         if folder.exists():
             shutil.rmtree(folder)
         new.rename(folder)
+        return manifest
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise

@@ -7,6 +7,7 @@ measurements of speed at any size.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +19,41 @@ _DEGREE_EXPONENT = 2.5  # Tail index of the degree propensities.
 _MAX_PROPENSITY = 50.0  # Bounds the degree of a hub, relative to the minimum.
 _ZIPF_EXPONENT = 1.0
 _MAX_ROUNDS = 50
-_VAL_FRACTION = 500 / 2708  # The proportions of the Cora split.
-_TEST_FRACTION = 1000 / 2708
 
 Ids = npt.NDArray[np.int64]
 
 
+class SplitSizes:
+    """Sizes of the parts of a split, in the proportions of a real one.
+
+    Attributes:
+        n_nodes: Number of nodes.
+        val_fraction: Fraction of them that validates.
+        test_fraction: Fraction of them that tests.
+    """
+
+    n_nodes: int
+    val_fraction: ClassVar[float]
+    test_fraction: ClassVar[float]
+
+    @property
+    def n_val(self) -> int:
+        """Number of validation nodes."""
+        return round(self.n_nodes * self.val_fraction)
+
+    @property
+    def n_test(self) -> int:
+        """Number of test nodes."""
+        return round(self.n_nodes * self.test_fraction)
+
+    @property
+    def n_train(self) -> int:
+        """Number of training nodes: all others."""
+        return self.n_nodes - self.n_val - self.n_test
+
+
 @dataclasses.dataclass(frozen=True)
-class SyntheticConfig:
+class SyntheticConfig(SplitSizes):
     """Size and difficulty of a synthetic graph.
 
     Attributes:
@@ -48,6 +76,9 @@ class SyntheticConfig:
         DataError: If a value is outside its range.
     """
 
+    val_fraction: ClassVar[float] = 500 / 2708  # As in Cora.
+    test_fraction: ClassVar[float] = 1000 / 2708
+
     n_nodes: int = 2708
     n_features: int = 1433
     n_classes: int = 7
@@ -68,21 +99,6 @@ class SyntheticConfig:
         check_range("words_per_node", self.words_per_node, 0)
         check_range("seed", self.seed, 0)
         check_range("n_classes", self.n_classes, 2, self.n_train)
-
-    @property
-    def n_val(self) -> int:
-        """Number of validation nodes, in the proportion of the Cora split."""
-        return round(self.n_nodes * _VAL_FRACTION)
-
-    @property
-    def n_test(self) -> int:
-        """Number of test nodes, in the proportion of the Cora split."""
-        return round(self.n_nodes * _TEST_FRACTION)
-
-    @property
-    def n_train(self) -> int:
-        """Number of training nodes, in the proportion of the Cora split."""
-        return self.n_nodes - self.n_val - self.n_test
 
 
 def synthetic_graph(config: SyntheticConfig) -> Graph:

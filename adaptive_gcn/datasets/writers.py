@@ -7,11 +7,9 @@ at all, and takes the place of another one only on demand.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pathlib
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any
@@ -20,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from adaptive_gcn.datasets.new_file import new_file
+from adaptive_gcn.datasets.npy_stream import write_blocks
 from adaptive_gcn.datasets.reddit import log_counts
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.features import Ids, row_blocks, scaled_blocks
@@ -145,7 +145,7 @@ def write_dgl(graph: Graph, folder: _Folder, overwrite: bool = False) -> None:
     def write_data(file: IO[bytes]) -> None:
         arrays = {
             "label": graph.labels,
-            "node_types": _node_types(graph),
+            "node_types": graph.split_codes(),
             "node_ids": _node_ids(graph),
         }
         features = _with_logarithms(graph.features)
@@ -180,7 +180,7 @@ def _write_files(
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name, write in files.items():
-        with _new_file(folder / name) as file:
+        with new_file(folder / name) as file:
             write(file)
 
 
@@ -194,33 +194,12 @@ def _check_weights(graph: Graph) -> None:
         )
 
 
-@contextlib.contextmanager
-def _new_file(path: pathlib.Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name when all is written."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".part-")
-    try:
-        with os.fdopen(descriptor, "wb", buffering=2**20) as file:
-            yield file
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def _parts(graph: Graph) -> dict[str, Ids]:
     return {
         "train": graph.train_nodes,
         "val": graph.val_nodes,
         "test": graph.test_nodes,
     }
-
-
-def _node_types(graph: Graph) -> Ids:
-    types = np.zeros(graph.n_nodes, np.int64)
-    for type_, nodes in enumerate(_parts(graph).values(), start=1):
-        types[nodes] = type_
-    return types
 
 
 def _node_ids(graph: Graph) -> npt.NDArray[Any]:
@@ -270,7 +249,7 @@ def _write_joined(file: IO[bytes], blocks: Iterable[list[str]]) -> None:
 def _node_texts(
     graph: Graph, ids: list[Any], order: Ids
 ) -> Iterator[list[str]]:
-    types = _node_types(graph)
+    types = graph.split_codes()
     for start in range(0, len(order), _BLOCK_NODES):
         texts = []
         for row in order[start : start + _BLOCK_NODES]:
@@ -316,11 +295,7 @@ def _write_matrix(
 ) -> None:
     """Write a .npy file from blocks of rows, one row for each node."""
     shape = (graph.n_nodes, graph.n_features)
-    descr = np.lib.format.dtype_to_descr(np.dtype(dtype))
-    header = {"descr": descr, "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
-    for block in blocks:
-        file.write(np.ascontiguousarray(block, dtype).data)
+    write_blocks(file, shape, dtype, blocks)
 
 
 def _write_npz(
