@@ -15,6 +15,7 @@ Modules, in the direction of the data (each imports only those above it):
     feature_ops   products of dense or sparse features
     variance      variance of the estimate and its analytic gradients
     layers        Keras layers
+    optimizers    Adam in one operation
     model         `AdaptiveGCN`, with its own `train_step`
     propagation   the full architecture, layer by layer
     callbacks     Keras callbacks of a run

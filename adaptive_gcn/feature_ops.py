@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 Rows = tf.Tensor | tf.SparseTensor  # [n_nodes, n_features]
-CHUNK = 2**18  # Pairs of rows held at a time: .8 GiB at 256 units.
+CHUNK = 2**11  # Pairs of rows held at a time: few enough for the cache.
 
 
 def sparse_matmul(

@@ -46,7 +46,8 @@ class Batches:
         importance_fn: Returns g(x) of all nodes, [n_nodes] > 0, for the
             current W_g; called every `refresh_interval` steps if the sampler
             uses it.
-        refresh_interval: Steps between two calls of `importance_fn`.
+        refresh_interval: Steps between two calls of `importance_fn`; 0 to
+            call it before the first step only.
         prefetch: Batches to prepare ahead. 0 draws each batch when it is
             asked for, so that g has no lag.
     """
@@ -143,11 +144,11 @@ class Batches:
                 yield order[start : start + self.batch_size]
 
     def _is_refresh(self, step: int) -> bool:
-        return (
-            self.importance_fn is not None
-            and self.sampler.uses_importance
-            and step % self.refresh_interval == 0
-        )
+        if self.importance_fn is None or not self.sampler.uses_importance:
+            return False
+        if self.refresh_interval == 0:
+            return step == 0
+        return step % self.refresh_interval == 0
 
     def _unpack(
         self, integers: tf.Tensor, floats: tf.Tensor, *dense_rows: tf.Tensor

@@ -24,6 +24,7 @@ from adaptive_gcn import (
     loading,
     memory,
     model,
+    optimizers,
     pipeline,
     prepared,
     propagation,
@@ -194,8 +195,8 @@ def build_model(config: Config, graph: Graph) -> model.AdaptiveGCN:
         precomputed=config.precompute,
     )
     network.compile(
-        keras.optimizers.Adam(config.learning_rate),
-        keras.optimizers.Adam(config.sampler_learning_rate),
+        optimizers.FusedAdam(config.learning_rate),
+        optimizers.FusedAdam(config.sampler_learning_rate),
     )
     network.build_for(graph.n_features)
     return network
@@ -232,7 +233,8 @@ def build_batches(
         seed=config.seed,
         feature_levels=network.feature_levels,
         importance_fn=self_importance,
-        refresh_interval=config.refresh_interval,
+        # g of a W_g that is not trained stays as it is.
+        refresh_interval=config.refresh_interval * config.trains_sampler,
         prefetch=config.prefetch,
     )
 

@@ -14,6 +14,7 @@ neighbour lists that are sampled from. Compare ratios across machines.
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 import time
@@ -43,7 +44,7 @@ _STORES = flags.DEFINE_string("stores", "", "folder of the stored graph")
 _MEMORY = flags.DEFINE_bool("memory", True, "measure the memory of runs, too")
 _SCALE = flags.DEFINE_float("scale", 1.0, "size as a fraction of Reddit's")
 
-STEPS = 86  # Of one execution; the epoch has 602.
+STEPS = 602  # Of an epoch, so that each measurement refreshes g once.
 SETTING = ("--flagfile=flags/reddit.cfg", "--dataset=reddit_like")
 BOTH_SAMPLED = "--flagfile=flags/sampled_bottom.cfg"
 WHOLE = ("--attention=plus_one",)
@@ -149,8 +150,10 @@ class Bench:
     def steps(self) -> dict[str, Any]:
         """Milliseconds of a step in `fit`, and of its parts."""
         before = self.floor()
+        execution = training.steps_per_execution(self.config, STEPS)
+        epochs = 1 + math.ceil(EXECUTIONS.value * execution / STEPS)
         seconds = fit_seconds(
-            self.network, self.batches, STEPS, EXECUTIONS.value, STEPS
+            self.network, self.batches, STEPS, epochs, execution
         )
         after = self.floor()
         step = 1e3 * seconds / STEPS
@@ -248,7 +251,7 @@ def _epoch_seconds(graph: Graph, epochs: int, *words: str) -> float:
 
 
 def measure_evaluation(graph: Graph) -> dict[str, float]:
-    """Seconds of the full architecture for all nodes."""
+    """Seconds of the full architecture for all nodes, and of its products."""
     config = parse(BOTH_SAMPLED)
     network = training.build_model(config, graph)
     full = training.full_propagation(config, graph)
@@ -260,7 +263,27 @@ def measure_evaluation(graph: Graph) -> dict[str, float]:
     return {
         "all_nodes_seconds": seconds,
         "matrix_product_seconds": flops / rates["matmul_gflops"] / 1e9,
+        "sparse_product_seconds": _sparse_product_seconds(graph, units),
     }
+
+
+def _sparse_product_seconds(graph: Graph, units: int) -> float:
+    """Seconds of one product of the whole adjacency and [n_nodes, units].
+
+    It reads a row of `units` floats for each entry, from all over a table
+    that fits into no cache: the bandwidth of the memory.
+    """
+    degrees = np.diff(graph.adjacency.indptr)
+    parents = np.repeat(np.arange(graph.n_nodes), degrees)
+    matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
+        indices=np.stack([parents, graph.adjacency.indices], axis=1),
+        values=graph.adjacency.data,
+        dense_shape=graph.adjacency.shape,
+    )
+    dense = tf.random.normal((graph.n_nodes, units))
+    return median_seconds(
+        lambda: tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense), 3, 1
+    )
 
 
 def measure_memory() -> dict[str, float]:

@@ -95,7 +95,7 @@ def test_same_seed_gives_the_same_elements_and_another_seed_does_not():
     assert not all(map(np.array_equal, first, other))
 
 
-@pytest.mark.parametrize("interval, expected", [(1, 6), (2, 3), (4, 2)])
+@pytest.mark.parametrize("interval, expected", [(1, 6), (2, 3), (4, 2), (0, 1)])
 def test_g_is_refreshed_every_interval_and_without_lag(interval, expected):
     taken = []  # steps done at each refresh
     done = 0
@@ -109,7 +109,7 @@ def test_g_is_refreshed_every_interval_and_without_lag(interval, expected):
     for _ in range(6):
         next(iterator)
         done += 1
-    assert taken == list(range(0, 6, interval))
+    assert taken == list(range(0, 6, interval or 6))
     assert len(taken) == expected
 
 

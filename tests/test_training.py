@@ -283,6 +283,16 @@ def test_steps_of_an_execution_divide_those_of_an_epoch(n_steps, expected):
     assert training.steps_per_execution(config, n_steps) == expected
 
 
+@pytest.mark.parametrize("variance_weight, expected", [(0.0, 0), (0.5, 3)])
+def test_g_is_refreshed_only_where_w_g_is_trained(variance_weight, expected):
+    config = config_of(variance_weight=variance_weight, refresh_interval=3)
+    network, _ = prepare(config)
+    batches = training.build_batches(
+        config, training.load_graph(config), network
+    )
+    assert batches.refresh_interval == expected
+
+
 @pytest.mark.parametrize("variance_weight", [0.0, 0.5])
 def test_lambda_decides_whether_w_g_is_trained(variance_weight):
     config = config_of(variance_weight=variance_weight, weight_decay=0.1)
