@@ -1,14 +1,17 @@
 """The written files have what the formats of Reddit are documented to have."""
 
 import dataclasses
+import functools
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from adaptive_gcn.datasets import writers
+from adaptive_gcn.datasets.download import DataNotFoundError
 from adaptive_gcn.datasets.reddit import log_counts, read_reddit
 from adaptive_gcn.datasets.reddit_like import (
     RedditLikeConfig,
@@ -189,15 +192,84 @@ def test_files_are_replaced_on_demand_only(form, tmp_path):
     assert path.read_bytes() != b"mine"
 
 
-def test_a_failure_leaves_no_partial_file(tmp_path, monkeypatch):
-    def fail(*arguments):
-        yield np.zeros((1, 3), np.float32)
-        raise OSError("disk full")
-
-    monkeypatch.setattr(writers, "_dense_blocks", fail)
-    with pytest.raises(OSError, match="disk full"):
+@pytest.mark.parametrize("name", ["reddit-feats.npy.xz", "reddit-G.json"])
+def test_compressed_and_linked_files_are_replaced_too(name, tmp_path):
+    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=f"{name} exists .*overwrite"):
         writers.write_graphsage(tiny_graph(), tmp_path)
-    assert os.listdir(tmp_path) == ["reddit-G.json"]
+    writers.write_graphsage(tiny_graph(), tmp_path, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == FILES["graphsage"]
+
+
+def test_a_folder_in_place_of_a_file_is_named_and_kept(tmp_path):
+    writers.write_dgl(tiny_graph(), tmp_path)
+    (tmp_path / "reddit_graph.npz").unlink()
+    (tmp_path / "reddit_graph.npz").mkdir()
+    with pytest.raises(DataError, match="reddit_graph.npz: expected a file"):
+        writers.write_dgl(tiny_graph(), tmp_path, overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == FILES["dgl"]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("form", writers.FORMATS)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_failure_while_writing_changes_nothing(
+    form, there, error, tmp_path, monkeypatch
+):
+    if there:
+        writers.FORMATS[form](tiny_graph(), tmp_path)
+    before = contents(tmp_path)
+    begun = []
+
+    def fail(*arguments):
+        begun.extend(tmp_path.glob(".part-*/*"))
+        raise error("stopped")
+
+    monkeypatch.setattr(writers, "_write_matrix", fail)
+    monkeypatch.setattr(sparse, "save_npz", fail)
+    other = tiny_graph(labels=[1, 0, 1, 0, 1, -1])
+    with pytest.raises(error, match="stopped"):
+        writers.FORMATS[form](other, tmp_path, overwrite=True)
+    assert begun
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("form", writers.FORMATS)
+def test_a_set_that_is_half_replaced_is_refused(form, tmp_path, monkeypatch):
+    """Whichever the step at which the process is killed."""
+    for n_steps in range(2 * len(FILES[form])):
+        folder = tmp_path / str(n_steps)
+        writers.FORMATS[form](tiny_graph(), folder)
+        with monkeypatch.context() as patch:
+            stop_after(n_steps, patch)
+            with pytest.raises(KeyboardInterrupt):
+                writers.FORMATS[form](tiny_graph(), folder, overwrite=True)
+        if n_steps:
+            with pytest.raises(DataNotFoundError, match="missing"):
+                read_reddit(folder, form)
+        else:
+            assert read_reddit(folder, form).n_nodes == 6
+        assert not [*folder.glob(".part-*")]
+
+
+def stop_after(n_steps, patch):
+    """Let only so many files be removed or renamed."""
+    done = []
+
+    def counted(path, step, *arguments):
+        if len(done) == n_steps:
+            raise KeyboardInterrupt
+        done.append(path)
+        return step(path, *arguments)
+
+    for name in ("unlink", "rename"):
+        step = getattr(pathlib.Path, name)
+        limited = functools.partialmethod(counted, step)
+        patch.setattr(pathlib.Path, name, limited)
 
 
 def test_weights_cannot_be_written(tmp_path):

@@ -30,8 +30,12 @@ NPY_ERRORS = (
 
 def find(path: pathlib.Path) -> pathlib.Path | None:
     """The file itself, else its compressed copy, else None."""
-    compressed = path.with_name(f"{path.name}.xz")
-    return next((each for each in (path, compressed) if each.is_file()), None)
+    return next((each for each in forms_of(path) if each.is_file()), None)
+
+
+def forms_of(path: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """The names of the file itself and of its compressed copy."""
+    return path, path.with_name(f"{path.name}.xz")
 
 
 @contextlib.contextmanager

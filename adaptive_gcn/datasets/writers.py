@@ -1,8 +1,13 @@
 """A graph as files, in the three formats in which Reddit is published.
 
 Readers can be tested with them, at any size, and other programs can be given
-a graph. Large parts are written block by block. A file is there whole or not
-at all, and takes the place of another one only on demand.
+a graph. Large parts are written block by block. The files of a graph take
+their names together, and the place of others only on demand: what fails while
+they are written leaves nothing of them, and the old ones as they were.
+
+The old files are removed just before the new ones take their names. A process
+that is killed between these, within a few system calls, leaves a set that
+lacks a file and that readers refuse, never a mix of two graphs.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any
@@ -18,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from adaptive_gcn.datasets.new_file import new_file
+from adaptive_gcn.datasets import raw_files
 from adaptive_gcn.datasets.npy_stream import write_blocks
 from adaptive_gcn.datasets.reddit import log_counts
 from adaptive_gcn.errors import DataError
@@ -75,7 +81,8 @@ def write_graphsage(
     labels = zip(ids, graph.labels.tolist(), strict=True)
     classes = {id_: label for id_, label in labels if label != UNLABELLED}
     rows = {id_: row for row, id_ in enumerate(ids)}
-    files: _Files = {
+    files: _Files = {  # First named, last removed: what readers may lack.
+        f"{name}-id_map.json": lambda file: _write_json(file, rows),
         f"{name}-G.json": lambda file: _write_node_link(
             file, graph, ids, order
         ),
@@ -83,7 +90,6 @@ def write_graphsage(
             file, _dense_blocks(graph.features), graph, np.float64
         ),
         f"{name}-class_map.json": lambda file: _write_json(file, classes),
-        f"{name}-id_map.json": lambda file: _write_json(file, rows),
     }
     _write_files(graph, folder, files, overwrite)
 
@@ -169,19 +175,38 @@ FORMATS: dict[str, Callable[..., None]] = {
 def _write_files(
     graph: Graph, folder: _Folder, files: _Files, overwrite: bool
 ) -> None:
-    """Write each file of the graph, if it can be written and all may be."""
+    """Write the files of the graph, and name them when all are written."""
     _check_weights(graph)
     folder = pathlib.Path(folder)
-    existing = [name for name in files if (folder / name).exists()]
-    if existing and not overwrite:
-        raise DataError(
-            f"{folder / existing[0]} exists already; name another folder, or "
-            "ask to overwrite it"
-        )
+    old = _old_files(folder, files, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, write in files.items():
-        with new_file(folder / name) as file:
-            write(file)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as new:
+        for name, write in files.items():
+            with open(pathlib.Path(new, name), "wb", buffering=2**20) as file:
+                write(file)
+        for path in reversed(old):
+            path.unlink()
+        for name in files:
+            pathlib.Path(new, name).rename(folder / name)
+
+
+def _old_files(
+    folder: pathlib.Path, names: Iterable[str], overwrite: bool
+) -> list[pathlib.Path]:
+    """The files that new ones would replace, compressed ones too."""
+    found = []
+    for name in names:
+        for path in raw_files.forms_of(folder / name):
+            if path.is_dir():
+                raise DataError(f"{path}: expected a file, or none")
+            if path.exists() or path.is_symlink():
+                found.append(path)
+    if found and not overwrite:
+        raise DataError(
+            f"{found[0]} exists already; name another folder, or ask to "
+            "overwrite it"
+        )
+    return found
 
 
 def _check_weights(graph: Graph) -> None:
