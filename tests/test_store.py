@@ -4,6 +4,9 @@ import dataclasses
 import json
 import multiprocessing
 import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +15,8 @@ from scipy import sparse
 from adaptive_gcn.datasets import store
 from adaptive_gcn.graph import Graph
 from tests.helpers import ring_graph
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 
 def graphs():
@@ -151,7 +156,7 @@ def test_a_broken_store_is_refused_by_name_and_made_anew(
     assert_same(ring_graph(), store.cached_store(folder, make))
     assert len(made) == 2
     assert "built anew" in caplog.text
-    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == ["s"]
+    assert folders_in(tmp_path) == ["s"]
 
 
 def test_a_manifest_that_leaves_an_array_out_is_no_graph(tmp_path):
@@ -255,3 +260,68 @@ def test_a_store_may_be_written_over_itself(tmp_path):
     stored = store.write_store(ring_graph(), tmp_path / "s")
     again = store.write_store(stored, tmp_path / "s", overwrite=True)
     assert_same(ring_graph(), again)
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("n_steps", [0, 1])
+def test_a_failed_renaming_leaves_the_old_store(
+    tmp_path, n_steps, error, monkeypatch
+):
+    store.write_store(ring_graph(), tmp_path / "s")
+    with monkeypatch.context() as patch:
+        fail_after(n_steps, error, patch)
+        with pytest.raises(error):
+            store.write_store(ring_graph(40), tmp_path / "s", overwrite=True)
+    assert store.read_store(tmp_path / "s").n_nodes == 30
+    assert folders_in(tmp_path) == ["s"]
+
+
+def fail_after(n_steps, error, patch):
+    """Let a renaming fail, after so many that do not."""
+    done = []
+
+    def rename(path, target, do=pathlib.Path.rename):
+        done.append(path)
+        if len(done) == n_steps + 1:
+            raise error("stopped")
+        return do(path, target)
+
+    patch.setattr(pathlib.Path, "rename", rename)
+
+
+def folders_in(path):
+    return [each.name for each in path.iterdir() if each.is_dir()]
+
+
+KILLED = """
+import os, pathlib
+from adaptive_gcn.datasets import store
+from tests.helpers import ring_graph
+do, done = pathlib.Path.rename, []
+def rename(path, target):
+    if len(done) == {n_steps}:
+        os._exit(9)
+    done.append(path)
+    return do(path, target)
+pathlib.Path.rename = rename
+store.shutil.rmtree = lambda *_, **__: os._exit(9)
+store.write_store(ring_graph(40), {folder!r}, overwrite=True)
+"""
+
+
+@pytest.mark.parametrize("n_steps", [0, 1, 2])
+@pytest.mark.parametrize(
+    "open_store",
+    [store.read_store, lambda folder: store.cached_store(folder, ring_graph)],
+    ids=["read", "cached"],
+)
+def test_a_process_killed_at_a_renaming_loses_no_store(
+    tmp_path, n_steps, open_store
+):
+    store.write_store(ring_graph(), tmp_path / "s")
+    code = KILLED.format(n_steps=n_steps, folder=str(tmp_path / "s"))
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT)
+    assert done.returncode == 9
+    assert open_store(tmp_path / "s").n_nodes == (40 if n_steps == 2 else 30)
+    store.write_store(ring_graph(), tmp_path / "s", overwrite=True)
+    assert folders_in(tmp_path) == ["s"]

@@ -8,9 +8,10 @@
     derived/<name>/     arrays computed from it, each with its own manifest
 
 A folder gets its name only when it is complete, so a process that is killed,
-or two that convert at once, leave no half-written store behind. Every file's
-size and CRC-32 are checked when the store is opened; one that does not agree
-is built anew.
+or two that convert at once, leave no half-written store behind. A folder that
+it replaces is .<name>.old for a moment; if the process is killed in it, who
+opens or writes the store next brings that back. Every file's size and CRC-32
+are checked when the store is opened; one that does not agree is built anew.
 """
 
 from __future__ import annotations
@@ -91,6 +92,9 @@ def read_store(folder: str | os.PathLike[str]) -> Graph:
         GraphError: If the arrays are not a valid graph.
     """
     path = Path(folder)
+    if not path.exists() and _aside(path).exists():
+        with _locked(path):
+            pass  # It has brought back what a killed process set aside.
     return _graph_of(path, _verified_manifest(path))
 
 
@@ -314,7 +318,30 @@ def _locked(folder: Path) -> Iterator[None]:
         except BlockingIOError:
             _LOG.info("%s: another process makes it; waiting", folder)
             fcntl.flock(file, fcntl.LOCK_EX)
+        _bring_back(folder)
         yield
+
+
+def _aside(folder: Path) -> Path:
+    """Where the old `folder` is while a new one takes its name."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _bring_back(folder: Path) -> None:
+    """Undo, or complete, what a killed process began in `_replace`."""
+    old = _aside(folder)
+    if old.exists() and folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+    elif old.exists():
+        old.rename(folder)
+
+
+def _replace(folder: Path, new: Path) -> None:
+    """Give `new` the name of `folder`; at every moment one of them is whole."""
+    if folder.exists():
+        folder.rename(_aside(folder))
+    new.rename(folder)
+    shutil.rmtree(_aside(folder), ignore_errors=True)
 
 
 def _publish(
@@ -332,12 +359,11 @@ def _publish(
         manifest = {**manifest, "files": files}
         _write_manifest(new, manifest)
         new.chmod(0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        new.rename(folder)
+        _replace(folder, new)
         return manifest
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
+        _bring_back(folder)
         raise
 
 
