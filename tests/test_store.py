@@ -116,22 +116,45 @@ def damage(folder, kind):
         (folder / "manifest.json").unlink()
     elif kind == "half a manifest":
         os.truncate(folder / "manifest.json", 100)
-    elif kind == "other version":
-        manifest = json.loads((folder / "manifest.json").read_text())
-        manifest["version"] = store.VERSION + 1
-        (folder / "manifest.json").write_text(json.dumps(manifest))
-    else:
+    elif kind == "other JSON":
         (folder / "manifest.json").write_text("[1, 2]")
+    else:
+        change(folder, EDITS[kind.removesuffix(", signed")], ", signed" in kind)
 
 
+def change(folder, edit, sign):
+    """Change a manifest, by hand or as another program would write it."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    edit(manifest)
+    if sign:
+        manifest["crc32"] = store._checksum(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+EDITS = {
+    "other version": lambda m: m.update(version=store.VERSION + 1),
+    "no labels": lambda m: m["files"].pop("labels.npy"),
+    "no features": lambda m: m["files"].pop("features.npy"),
+    "one class more": lambda m: m["class_names"].append("3"),
+    "one class less": lambda m: m["class_names"].pop(),
+    "other names of classes": lambda m: m.update(class_names=5),
+    "no name": lambda m: m.pop("name"),
+    "other number of nodes": lambda m: m.update(n_nodes=31),
+    "other shape": lambda m: m["files"]["features.npy"].update(shape=[6, 30]),
+    "other type": lambda m: m["files"]["labels.npy"].update(dtype="<f8"),
+    "no size": lambda m: m["files"]["labels.npy"].pop("bytes"),
+    "other statistics": lambda m: m.update(edge_statistics={"entries": 1}),
+}
 KINDS = [
     "cut",
     "zeros",
     "missing",
     "no manifest",
     "half a manifest",
-    "other version",
     "other JSON",
+    *EDITS,
+    *(f"{edit}, signed" for edit in EDITS),
 ]
 
 
@@ -151,7 +174,9 @@ def test_a_broken_store_is_refused_by_name_and_made_anew(
     assert len(made) == 1
     damage(folder, kind)
     named = "features.npy" if kind in KINDS[:3] else "manifest.json"
-    with pytest.raises(store.StoreError, match=named):
+    if kind.startswith("no size, signed"):
+        named = "labels.npy"
+    with pytest.raises(store.StoreError, match=rf"{named}.*write it anew"):
         store.read_store(folder)
     assert_same(ring_graph(), store.cached_store(folder, make))
     assert len(made) == 2
@@ -159,14 +184,33 @@ def test_a_broken_store_is_refused_by_name_and_made_anew(
     assert folders_in(tmp_path) == ["s"]
 
 
-def test_a_manifest_that_leaves_an_array_out_is_no_graph(tmp_path):
+@pytest.mark.parametrize(
+    "edit, message",
+    [
+        ("no labels", "expected a file labels.npy in it"),
+        ("one class more", "n_classes: expected 3, received 4"),
+        ("one class less", "allowed range is 0..1"),
+        ("other number of nodes", "n_nodes: expected 31, received 30"),
+        ("other shape", r"shape of features.npy: expected \[6, 30\]"),
+        ("other type", "type of labels.npy: expected <f8, received <i8"),
+    ],
+)
+def test_a_manifest_that_contradicts_the_arrays_is_told_why(
+    tmp_path, edit, message
+):
     store.write_store(ring_graph(), tmp_path / "s")
-    path = tmp_path / "s" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    del manifest["files"]["labels.npy"]
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(store.StoreError, match=r"labels\.npy"):
+    change(tmp_path / "s", EDITS[edit], sign=False)
+    with pytest.raises(store.StoreError, match="altered after it was written"):
         store.read_store(tmp_path / "s")
+    change(tmp_path / "s", lambda manifest: None, sign=True)
+    with pytest.raises(store.StoreError, match=message):
+        store.read_store(tmp_path / "s")
+
+
+def test_any_json_value_may_be_a_source(tmp_path):
+    source = {"é": [0.1, None, True], 10: "b", 9: ("a",)}
+    store.write_store(ring_graph(), tmp_path / "s", source)
+    assert_same(ring_graph(), store.read_store(tmp_path / "s"))
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path):
@@ -231,6 +275,35 @@ def test_derived_arrays_are_made_once_and_again_if_cut(tmp_path):
     os.truncate(damage_path, 100)
     assert get().sum() == 40
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda m: m.update(name="twos"),
+        lambda m: m.pop("name"),
+        lambda m: m["files"].clear(),
+        lambda m: m["files"]["array.npy"].update(shape=[2, 30]),
+    ],
+)
+@pytest.mark.parametrize("sign", [True, False])
+def test_a_derived_array_of_another_kind_is_made_anew(
+    tmp_path, edit, sign, caplog
+):
+    stored = store.write_store(ring_graph(), tmp_path / "s")
+
+    def get(rows):
+        blocks = [np.full((rows, 2), rows, np.float32)]
+        return store.derived_array(
+            stored.store, "ones", (rows, 2), lambda: iter(blocks)
+        )
+
+    get(30)
+    change(tmp_path / "s" / "derived" / "ones", edit, sign)
+    assert not caplog.text
+    assert get(30).shape == (30, 2)
+    assert "built anew" in caplog.text
+    assert get(29).sum() == 29 * 2 * 29
 
 
 def test_blocks_that_do_not_fill_the_array_are_an_error(tmp_path):

@@ -10,8 +10,9 @@
 A folder gets its name only when it is complete, so a process that is killed,
 or two that convert at once, leave no half-written store behind. A folder that
 it replaces is .<name>.old for a moment; if the process is killed in it, who
-opens or writes the store next brings that back. Every file's size and CRC-32
-are checked when the store is opened; one that does not agree is built anew.
+opens or writes the store next brings that back. When the store is opened, the
+CRC-32 of the manifest, the size and CRC-32 of every file, and that they make up
+a graph are checked; a store that fails is built anew where its source is known.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,16 +37,21 @@ from scipy import sparse
 
 from adaptive_gcn.adjacency import EdgeStatistics, csr_matrix_of
 from adaptive_gcn.datasets.npy_stream import write_blocks
-from adaptive_gcn.errors import DataError, GraphError
-from adaptive_gcn.features import row_blocks
+from adaptive_gcn.datasets.raw_files import NPY_ERRORS
+from adaptive_gcn.errors import DataError
+from adaptive_gcn.features import Features, row_blocks
 from adaptive_gcn.graph import Graph
 
 _LOG = logging.getLogger(__name__)
 
 FORMAT = "adaptive_gcn graph"
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 _CHUNK = 2**22
+_ARRAY = "array.npy"  # Of a derived array.
+
+_T = TypeVar("_T")
+_Manifest = dict[str, Any]
 
 
 class StoreError(DataError):
@@ -87,15 +93,21 @@ def read_store(folder: str | os.PathLike[str]) -> Graph:
     """Open a store: its arrays stay on disk until they are used.
 
     Raises:
-        StoreError: If the folder is not a store of this version, or a file is
-            missing, cut or altered; the message names it.
-        GraphError: If the arrays are not a valid graph.
+        StoreError: If the folder is not a store of this version, a file is
+            missing, cut or altered, or they are not a graph; the message
+            names it.
     """
     path = Path(folder)
     if not path.exists() and _aside(path).exists():
         with _locked(path):
             pass  # It has brought back what a killed process set aside.
-    return _graph_of(path, _verified_manifest(path))
+    try:
+        return _graph_of(path, _verified_manifest(path))
+    except StoreError as error:
+        raise StoreError(
+            f"{error}. Get the store again, or write it anew from its source "
+            "(write_store, or --mode=convert --to=store --overwrite)"
+        ) from error
 
 
 def cached_store(
@@ -116,9 +128,9 @@ def cached_store(
     Raises:
         OSError: If the store cannot be written.
     """
-    path = Path(folder)
-    manifest = _cached(path, lambda new: _write_graph(make(), new, source))
-    return _graph_of(path, manifest)
+    return _cached(
+        Path(folder), _graph_of, lambda new: _write_graph(make(), new, source)
+    )
 
 
 def _was_store(folder: Path) -> bool:
@@ -143,15 +155,25 @@ def derived_array(
         name: Name of the array, which must say how it was computed.
         shape: Its shape.
         blocks: Yields its consecutive blocks along the first axis, float32;
-            only called if the array is not there yet.
+            only called if the array is not there yet, or damaged.
 
     Returns:
         The array, memory-mapped.
     """
-    path = folder / "derived" / name
-    _cached(path, lambda new: _write_derived(new, name, shape, blocks()))
-    array: npt.NDArray[np.float32] = np.load(path / "array.npy", mmap_mode="r")
-    return array
+
+    def array_of(path: Path, manifest: _Manifest) -> npt.NDArray[np.float32]:
+        with _as_store_error(path, "an array"):
+            array = _mapped(path, manifest, _ARRAY)
+            _check_same("name", manifest["name"], name)
+            _check_same("shape", array.shape, shape)
+            _check_same("type", array.dtype, np.dtype(np.float32))
+            return array
+
+    return _cached(
+        folder / "derived" / name,
+        array_of,
+        lambda new: _write_derived(new, name, shape, blocks()),
+    )
 
 
 def fingerprint(source: Any) -> str:
@@ -160,7 +182,7 @@ def fingerprint(source: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _write_graph(graph: Graph, folder: Path, source: Any) -> dict[str, Any]:
+def _write_graph(graph: Graph, folder: Path, source: Any) -> _Manifest:
     for name, array in _arrays_of(graph).items():
         _write_blocks(folder / name, array.shape, array.dtype, _pieces(array))
     return {
@@ -169,10 +191,17 @@ def _write_graph(graph: Graph, folder: Path, source: Any) -> dict[str, Any]:
         "name": graph.name,
         "source": source,
         "class_names": list(graph.class_names),
+        **_counts_of(graph),
+        "edge_statistics": dataclasses.asdict(graph.edge_statistics),
+    }
+
+
+def _counts_of(graph: Graph) -> dict[str, int]:
+    return {
         "n_nodes": graph.n_nodes,
         "n_features": graph.n_features,
+        "n_classes": graph.n_classes,
         "n_edges": graph.n_edges,
-        "edge_statistics": dataclasses.asdict(graph.edge_statistics),
     }
 
 
@@ -200,32 +229,17 @@ def _arrays_of(graph: Graph) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def _graph_of(folder: Path, manifest: dict[str, Any]) -> Graph:
-    files = manifest["files"]
-
+def _graph_of(folder: Path, manifest: _Manifest) -> Graph:
     def load(name: str) -> npt.NDArray[Any]:
-        if name not in files:
-            raise KeyError(name)
-        array: npt.NDArray[Any] = np.load(folder / name, mmap_mode="r")
-        return array
+        return _mapped(folder, manifest, name)
 
-    try:
-        if "features.npy" in files:
-            features: Any = load("features.npy")
-        else:
-            features = sparse.csr_array(
-                (
-                    load("features_values.npy"),
-                    load("features_indices.npy"),
-                    load("features_indptr.npy"),
-                ),
-                (manifest["n_nodes"], manifest["n_features"]),
-            )
-        return Graph(
+    with _as_store_error(folder, "a graph"):
+        named = "node_ids.npy" in manifest["files"]
+        graph = Graph(
             adjacency=csr_matrix_of(
                 load("weights.npy"), load("indices.npy"), load("indptr.npy")
             ),
-            features=features,
+            features=_features_of(folder, manifest),
             labels=load("labels.npy"),
             train_nodes=load("train_nodes.npy"),
             val_nodes=load("val_nodes.npy"),
@@ -233,14 +247,50 @@ def _graph_of(folder: Path, manifest: dict[str, Any]) -> Graph:
             class_names=tuple(manifest["class_names"]),
             name=manifest["name"],
             edge_statistics=EdgeStatistics(**manifest["edge_statistics"]),
-            node_ids=load("node_ids.npy") if "node_ids.npy" in files else None,
+            node_ids=load("node_ids.npy") if named else None,
             store=folder,
         )
-    except GraphError:
-        raise
-    except (KeyError, TypeError, ValueError, OSError) as error:
+        for name, count in _counts_of(graph).items():
+            _check_same(name, count, manifest[name])
+        return graph
+
+
+def _features_of(folder: Path, manifest: _Manifest) -> Features:
+    if "features.npy" in manifest["files"]:
+        return _mapped(folder, manifest, "features.npy")
+    data, indices, indptr = (
+        _mapped(folder, manifest, f"features_{part}.npy")
+        for part in ("values", "indices", "indptr")
+    )
+    shape = (manifest["n_nodes"], manifest["n_features"])
+    return sparse.csr_array((data, indices, indptr), shape)
+
+
+def _mapped(folder: Path, manifest: _Manifest, name: str) -> npt.NDArray[Any]:
+    """An array of the manifest, which has its shape and type."""
+    if name not in manifest["files"]:
+        raise DataError(f"expected a file {name} in it")
+    entry = manifest["files"][name]
+    array: npt.NDArray[Any] = np.load(folder / name, mmap_mode="r")
+    _check_same(f"shape of {name}", list(array.shape), entry["shape"])
+    _check_same(f"type of {name}", array.dtype.str, entry["dtype"])
+    return array
+
+
+def _check_same(what: str, received: Any, expected: Any) -> None:
+    if received != expected:
+        raise DataError(f"{what}: expected {expected}, received {received}")
+
+
+@contextlib.contextmanager
+def _as_store_error(folder: Path, kind: str) -> Iterator[None]:
+    """Say of what a folder is read with that it is not such a store."""
+    try:
+        yield
+    except (*NPY_ERRORS, IndexError, OSError) as error:
+        reason = str(error) if isinstance(error, DataError) else repr(error)
         raise StoreError(
-            f"{folder / MANIFEST}: not the manifest of a graph: {error!r}"
+            f"{folder / MANIFEST}: not the manifest of {kind}: {reason}"
         ) from error
 
 
@@ -249,9 +299,9 @@ def _write_derived(
     name: str,
     shape: tuple[int, ...],
     blocks: Iterator[npt.NDArray[np.float32]],
-) -> dict[str, Any]:
+) -> _Manifest:
     _write_blocks(
-        folder / "array.npy", shape, np.dtype(np.float32), _finite(name, blocks)
+        folder / _ARRAY, shape, np.dtype(np.float32), _finite(name, blocks)
     )
     return {"format": FORMAT, "version": VERSION, "name": name}
 
@@ -294,18 +344,20 @@ def _write_blocks(
 
 
 def _cached(
-    folder: Path, write: Callable[[Path], dict[str, Any]]
-) -> dict[str, Any]:
-    """The manifest of `folder`, made by `write` if it is not there."""
+    folder: Path,
+    content: Callable[[Path, _Manifest], _T],
+    write: Callable[[Path], _Manifest],
+) -> _T:
+    """The content of `folder`, made by `write` if that is not there."""
     with contextlib.suppress(StoreError):
-        return _verified_manifest(folder)
+        return content(folder, _verified_manifest(folder))
     with _locked(folder):
-        try:
-            return _verified_manifest(folder)  # Another process was faster.
+        try:  # Another process may have been faster.
+            return content(folder, _verified_manifest(folder))
         except StoreError as error:
             if folder.exists():
                 _LOG.warning("%s; it is built anew", error)
-        return _publish(folder, write)
+        return content(folder, _publish(folder, write))
 
 
 @contextlib.contextmanager
@@ -344,9 +396,7 @@ def _replace(folder: Path, new: Path) -> None:
     shutil.rmtree(_aside(folder), ignore_errors=True)
 
 
-def _publish(
-    folder: Path, write: Callable[[Path], dict[str, Any]]
-) -> dict[str, Any]:
+def _publish(folder: Path, write: Callable[[Path], _Manifest]) -> _Manifest:
     """Let `write` fill a new folder, give it its name, return its manifest."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.part-"
@@ -356,8 +406,7 @@ def _publish(
     try:
         manifest = write(new)
         files = {each.name: _file_entry(each) for each in sorted(new.iterdir())}
-        manifest = {**manifest, "files": files}
-        _write_manifest(new, manifest)
+        manifest = _write_manifest(new, {**manifest, "files": files})
         new.chmod(0o755)
         _replace(folder, new)
         return manifest
@@ -367,14 +416,24 @@ def _publish(
         raise
 
 
-def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+def _write_manifest(folder: Path, manifest: _Manifest) -> _Manifest:
+    """Write a manifest with its checksum; return what will be read."""
+    plain: _Manifest = json.loads(json.dumps(manifest))
+    plain["crc32"] = _checksum(plain)
     with open(folder / MANIFEST, "w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1)
+        json.dump(plain, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
+    return plain
 
 
-def _file_entry(path: Path) -> dict[str, Any]:
+def _checksum(manifest: _Manifest) -> str:
+    """CRC-32 of all that a manifest says but its checksum."""
+    rest = {key: manifest[key] for key in manifest if key != "crc32"}
+    return f"{zlib.crc32(json.dumps(rest, sort_keys=True).encode()):08x}"
+
+
+def _file_entry(path: Path) -> _Manifest:
     array = np.load(path, mmap_mode="r")
     return {
         "shape": list(array.shape),
@@ -393,8 +452,8 @@ def _crc32(path: Path) -> str:
     return f"{value:08x}"
 
 
-def _verified_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, after every file was found to agree with it."""
+def _verified_manifest(folder: Path) -> _Manifest:
+    """The manifest, after it and every file were found to be unaltered."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text("utf-8"))
@@ -407,6 +466,8 @@ def _verified_manifest(folder: Path) -> dict[str, Any]:
             f"{path}: expected format {FORMAT!r}, version {VERSION}. "
             f"Received: {kind!r}, {version!r}"
         )
+    if manifest.get("crc32") != _checksum(manifest):
+        raise StoreError(f"{path}: was altered after it was written")
     for name, expected in files.items():
         _verify_file(folder / name, expected)
     return dict(manifest)
