@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ from adaptive_gcn.features import (
     row_blocks,
     scale_features,
 )
-from adaptive_gcn.memory_map import release_pages
+from adaptive_gcn.memory_map import StoreFolder, release_pages
 
 __all__ = [
     "UNLABELLED",
@@ -69,9 +68,11 @@ class Graph:
         edge_statistics: What was read, for the statistics line.
         node_ids: [n_nodes] int64 or str, the user's names of the nodes; None
             if these are 0, 1, ...
-        store: Folder that the arrays are memory-mapped from, see
+        store: Folder that arrays are memory-mapped from, see
             `datasets.store`; None if they are in memory. The values of
-            features there were checked when they were written.
+            features mapped from there were checked when they were written.
+            Where a graph is made of another one it may stay: arrays that are
+            not from there are told from those that are.
 
     Raises:
         GraphError: If one of these conditions does not hold.
@@ -87,11 +88,11 @@ class Graph:
     name: str
     edge_statistics: EdgeStatistics
     node_ids: npt.NDArray[Any] | None = None
-    store: Path | None = None
+    store: StoreFolder | None = None
 
     def __post_init__(self) -> None:
         _check_adjacency(self.adjacency)
-        _check_features(self.features, self.n_nodes, self.store is None)
+        _check_features(self.features, self.n_nodes, self.store)
         _check_labels(self.labels, self.n_nodes, self.n_classes)
         _check_split(self)
         _check_node_ids(self.node_ids, self.n_nodes)
@@ -187,7 +188,7 @@ class Graph:
         Raises:
             GraphError: If they do not fit the graph, or are not finite.
         """
-        _check_features(features, self.n_nodes, self.store is None)
+        _check_features(features, self.n_nodes, self.store)
         graph = copy.copy(self)
         object.__setattr__(graph, "features", features)
         _freeze(graph)
@@ -414,7 +415,7 @@ def _check_n_rows(features: Features, n_nodes: int) -> None:
 
 
 def _check_features(
-    features: Features, n_nodes: int, check_values: bool
+    features: Features, n_nodes: int, store: StoreFolder | None
 ) -> None:
     _check_n_rows(features, n_nodes)
     if features.dtype != np.float32:
@@ -425,7 +426,8 @@ def _check_features(
         return  # Of features that another graph has checked.
     if sparse.issparse(features):
         _check_structure(features, "features")
-    if check_values:
+    values = features.data if sparse.issparse(features) else features
+    if store is None or store.place_of(values) is None:
         _check_finite(features)
 
 

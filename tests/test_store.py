@@ -68,7 +68,7 @@ def test_round_trip_is_mapped_and_equal(tmp_path, kind):
     stored = store.write_store(graph, tmp_path / "s", source={"from": "test"})
     assert_same(graph, stored)
     assert_same(graph, store.read_store(tmp_path / "s"))
-    assert stored.store == tmp_path / "s"
+    assert stored.store.path == tmp_path / "s"
     large = [stored.adjacency.indices, stored.adjacency.data]
     if kind == "sparse":
         large += [stored.features.data, stored.features.indices]
@@ -266,7 +266,7 @@ def test_derived_arrays_are_made_once_and_again_if_cut(tmp_path):
         yield np.zeros((10, 2), np.float32)
 
     def get():
-        return store.derived_array(stored.store, "ones", (30, 2), blocks)
+        return store.derived_array(stored.store.path, "ones", (30, 2), blocks)
 
     assert mapped(get())
     assert get().sum() == 40
@@ -295,7 +295,7 @@ def test_a_derived_array_of_another_kind_is_made_anew(
     def get(rows):
         blocks = [np.full((rows, 2), rows, np.float32)]
         return store.derived_array(
-            stored.store, "ones", (rows, 2), lambda: iter(blocks)
+            stored.store.path, "ones", (rows, 2), lambda: iter(blocks)
         )
 
     get(30)
@@ -310,7 +310,7 @@ def test_blocks_that_do_not_fill_the_array_are_an_error(tmp_path):
     stored = store.write_store(ring_graph(), tmp_path / "s")
     with pytest.raises(ValueError, match=r"3 rows, expected shape \(30, 2\)"):
         store.derived_array(
-            stored.store,
+            stored.store.path,
             "short",
             (30, 2),
             lambda: iter([np.ones((3, 2), np.float32)]),

@@ -41,6 +41,7 @@ from adaptive_gcn.datasets.raw_files import NPY_ERRORS
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.features import Features, row_blocks
 from adaptive_gcn.graph import Graph
+from adaptive_gcn.memory_map import StoreFolder
 
 _LOG = logging.getLogger(__name__)
 
@@ -152,7 +153,8 @@ def derived_array(
 
     Args:
         folder: The store.
-        name: Name of the array, which must say how it was computed.
+        name: Name of the array, which must say how it was computed, and
+            from what.
         shape: Its shape.
         blocks: Yields its consecutive blocks along the first axis, float32;
             only called if the array is not there yet, or damaged.
@@ -248,7 +250,7 @@ def _graph_of(folder: Path, manifest: _Manifest) -> Graph:
             name=manifest["name"],
             edge_statistics=EdgeStatistics(**manifest["edge_statistics"]),
             node_ids=load("node_ids.npy") if named else None,
-            store=folder,
+            store=StoreFolder(folder.resolve(), manifest["crc32"]),
         )
         for name, count in _counts_of(graph).items():
             _check_same(name, count, manifest[name])
