@@ -103,6 +103,13 @@ class Config:
         "these that is complete",
         ("auto", "graphsage", "converter", "dgl"),
     )
+    link_ends: str = _option(
+        "auto",
+        "what the ends of the links in reddit-G.json are: ids of nodes, or "
+        "positions in the list of nodes; auto: what fits, with a warning "
+        "where both do and differ",
+        ("auto", "ids", "positions"),
+    )
     to: str = _option(
         "store",
         "what --mode=convert writes: a store, or files in one of the formats "

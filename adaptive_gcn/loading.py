@@ -7,7 +7,7 @@ from pathlib import Path
 
 from adaptive_gcn import datasets
 from adaptive_gcn.config import Config
-from adaptive_gcn.datasets import store, writers
+from adaptive_gcn.datasets import data_warnings, store, writers
 from adaptive_gcn.datasets.reddit_like import (
     RedditLikeConfig,
     reddit_like_graph,
@@ -28,6 +28,7 @@ def load(config: Config) -> Graph:
         split=config.split,
         synthetic=_synthetic(config) if config.dataset == "synthetic" else None,
         reddit_format=config.reddit_format,
+        link_ends=config.link_ends,
         reddit_like=(
             _reddit_like(config) if config.dataset == "reddit_like" else None
         ),
@@ -51,9 +52,10 @@ def convert(config: Config) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         writers.FORMATS[config.to](graph, folder, overwrite=config.overwrite)
     else:
-        graph = load(config)
+        with data_warnings.kept() as warnings:
+            graph = load(config)
         store.write_store(
-            graph, folder, source=config.dataset, overwrite=config.overwrite
+            graph, folder, config.dataset, config.overwrite, warnings
         )
     names = ", ".join(sorted(os.listdir(folder)))
     return f"{graph.name} is in {folder} as {config.to}: {names}"

@@ -251,7 +251,7 @@ def test_value_of_another_type_is_named(name, value):
 
 def test_choices_are_those_of_the_parts_they_go_to():
     from adaptive_gcn import adjacency, datasets, features, layers, model
-    from adaptive_gcn.datasets import planetoid, reddit, writers
+    from adaptive_gcn.datasets import link_ends, planetoid, reddit, writers
     from adaptive_gcn.sampling import samplers
 
     choices = {f.name: f.metadata["choices"] for f in CHOICES}
@@ -259,6 +259,7 @@ def test_choices_are_those_of_the_parts_they_go_to():
     assert choices["split"] == planetoid.SPLITS
     assert choices["features"] == features.SCALINGS
     assert choices["reddit_format"] == reddit.FORMATS
+    assert choices["link_ends"] == link_ends.ENDS
     assert choices["to"] == ("store", *writers.FORMATS)
     assert choices["normalization"] == adjacency.NORMALIZATIONS
     assert choices["attention"] == model.ATTENTION_FORMS

@@ -138,6 +138,7 @@ NOT_RECORDED = {*PLACES, "seed"}
 LATER = {
     "precompute": False,
     "reddit_format": "auto",
+    "link_ends": "auto",
     "reddit_like_scale": 1.0,
     "block_entries": 500_000,
 }

@@ -309,7 +309,9 @@ def test_permutation_of_positions_means_ids_with_a_warning(tmp_path, caplog):
     graph = read(write(tmp_path, ids=ids, pairs=pairs))
     assert edges_of(graph) == [(0, 1), (0, 4), (1, 2)]
     assert "taken as ids" in caplog.text
-    assert "ends='positions'" in caplog.text
+    assert "give --link_ends=positions (in Python ends='positions')" in (
+        caplog.text
+    )
     caplog.clear()
     graph = read(tmp_path, ends="positions")
     assert edges_of(graph) == [(0, 4), (2, 3), (3, 4)]
@@ -386,8 +388,11 @@ def test_incomplete_link(tmp_path, link_, text):
 
 def test_forced_reading_that_does_not_fit(tmp_path):
     write(tmp_path)
-    with pytest.raises(DataError, match="5 of 5 links.*no id of a node"):
+    with pytest.raises(DataError, match="5 of 5 links.*no id of a node.*") as (
+        error
+    ):
         read(tmp_path, ends="ids")
+    assert str(error.value).endswith("give --link_ends=positions")
     write(tmp_path, pairs=[("e", "d")])
     with pytest.raises(DataError, match="no position in the node list"):
         read(tmp_path, ends="positions")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from adaptive_gcn import datasets
 from adaptive_gcn.datasets import reddit, sparse_npz
 from adaptive_gcn.datasets.download import DataNotFoundError
 from adaptive_gcn.datasets.reddit import (
@@ -27,9 +28,9 @@ RAW = np.column_stack([COUNTS, np.linspace(-1, 1, N_NODES)])
 LOGARITHMS = np.column_stack([np.log(COUNTS + 1), RAW[:, 2]])
 
 
-def write_graphsage(folder):
+def write_graphsage(folder, ids=None):
     folder.mkdir(parents=True, exist_ok=True)
-    ids = [f"t3_{i}" for i in range(N_NODES)]
+    ids = ids or [f"t3_{i}" for i in range(N_NODES)]
     nodes = [
         {"id": id_, "test": bool(type_ == 3), "val": bool(type_ == 2)}
         for id_, type_ in zip(ids, TYPES, strict=True)
@@ -199,6 +200,52 @@ def test_published_counts_are_not_warned_of(tmp_path, caplog, monkeypatch):
     monkeypatch.setitem(reddit._COUNTS, "dgl", counts)
     read_reddit(tmp_path)
     assert not caplog.records
+
+
+# From the store.
+
+
+def load_stored(tmp_path, **options):
+    return datasets.load(
+        "reddit", tmp_path, store_dir=tmp_path / "stores", **options
+    )
+
+
+def test_warnings_are_repeated_whenever_the_store_is_opened(tmp_path, caplog):
+    labels = LABELS.copy()
+    labels[0] = -100
+    write_dgl(tmp_path, matrix_of(PAIRS), label=labels)
+    load_stored(tmp_path)
+    first = [each.getMessage() for each in caplog.records]
+    for part in (
+        "not the published graph: nodes expected 232965, received 6",
+        "5 entries had no reverse entry",
+        "train split: 1 without a class left out",
+    ):
+        assert sum(part in each for each in first) == 1
+    for _ in range(2):
+        caplog.clear()
+        load_stored(tmp_path)
+        again = [each.getMessage() for each in caplog.records]
+        assert sorted(again) == sorted(first)
+
+
+def test_ends_of_links_are_asked_for_and_have_a_store_each(tmp_path, caplog):
+    write_graphsage(tmp_path, ids=[*range(N_NODES)][::-1])
+    ids = load_stored(tmp_path)
+    assert "give --link_ends=positions" in caplog.text
+    caplog.clear()
+    load_stored(tmp_path)
+    assert "give --link_ends=positions" in caplog.text
+    caplog.clear()
+    positions = load_stored(tmp_path, link_ends="positions")
+    assert "link_ends" not in caplog.text
+    assert (positions.adjacency != ids.adjacency).nnz
+    given = load_stored(tmp_path, link_ends="ids")
+    assert not (given.adjacency != ids.adjacency).nnz
+    assert len([*(tmp_path / "stores").glob("reddit-*")]) == 3
+    with pytest.raises(ValueError, match="index"):
+        load_stored(tmp_path, link_ends="index")
 
 
 # Logarithms.

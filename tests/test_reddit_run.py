@@ -110,6 +110,18 @@ def test_convert_to_a_store_and_read_it(stores, tmp_path):
     assert manifest["n_nodes"] == 90
 
 
+def test_warnings_go_with_a_store_that_is_converted(stores, tmp_path, caplog):
+    scale = "--reddit_like_scale=0.003"
+    words = ("--mode=convert", "--dataset=reddit_like", scale)
+    loading.convert(settings(stores, tmp_path / "f", *words, "--to=dgl"))
+    words = ("--mode=convert", f"--data_dir={tmp_path / 'f'}", "--to=store")
+    for name in ("once", "again"):  # Read from the files, then from a store.
+        loading.convert(settings(stores, tmp_path / name, *words))
+        caplog.clear()
+        store.read_store(tmp_path / name)
+        assert "not the published graph: nodes" in caplog.text
+
+
 def test_precomputed_features_serve_small_graphs_in_memory(tmp_path):
     record = training.train(
         Config(

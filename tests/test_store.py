@@ -2,17 +2,19 @@
 
 import dataclasses
 import json
+import logging
 import multiprocessing
 import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from adaptive_gcn.datasets import store
+from adaptive_gcn.datasets import data_warnings, store
 from adaptive_gcn.graph import Graph
 from tests.helpers import ring_graph
 
@@ -211,6 +213,61 @@ def test_any_json_value_may_be_a_source(tmp_path):
     source = {"é": [0.1, None, True], 10: "b", 9: ("a",)}
     store.write_store(ring_graph(), tmp_path / "s", source)
     assert_same(ring_graph(), store.read_store(tmp_path / "s"))
+
+
+def warn(text):
+    logging.getLogger("adaptive_gcn.datasets.some").warning("of %s", text)
+
+
+def texts_of(caplog):
+    texts = [each.getMessage() for each in caplog.records]
+    caplog.clear()
+    return texts
+
+
+def test_warnings_are_kept_where_logging_leaves_them_alone(tmp_path, caplog):
+    def make():
+        warn("data")
+        logging.getLogger("elsewhere").warning("of more")
+        thread = threading.Thread(target=warn, args=("another thread",))
+        thread.start()
+        thread.join()
+        return ring_graph()
+
+    store.cached_store(tmp_path / "s", make)
+    assert texts_of(caplog) == ["of data", "of more", "of another thread"]
+    store.cached_store(tmp_path / "s", make)
+    assert texts_of(caplog) == ["of data"]
+    with data_warnings.kept() as warnings:
+        graph = store.read_store(tmp_path / "s")
+    assert texts_of(caplog) == warnings == ["of data"]
+    store.write_store(graph, tmp_path / "copy", warnings=warnings)
+    assert not texts_of(caplog)
+    store.read_store(tmp_path / "copy")
+    assert texts_of(caplog) == ["of data"]
+
+
+def test_that_a_store_was_broken_is_no_warning_about_its_data(tmp_path, caplog):
+    store.cached_store(tmp_path / "s", ring_graph)
+    damage(tmp_path / "s", "cut")
+    with data_warnings.kept() as warnings:
+        store.cached_store(tmp_path / "s", ring_graph)
+    assert "built anew" in caplog.text
+    assert not warnings
+
+
+def test_kept_warnings_are_seen_where_logging_is_not_set_up():
+    code = (
+        "import logging\n"
+        "from adaptive_gcn.datasets import data_warnings\n"
+        "with data_warnings.kept() as warnings:\n"
+        "    logging.getLogger('adaptive_gcn.x').warning('look')\n"
+        "print(warnings)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("['look']\n", "look\n")
 
 
 def test_a_failure_leaves_nothing_behind(tmp_path):

@@ -6,6 +6,7 @@ restricted_pickle  reading pickles without executing them
 planetoid          Cora, Citeseer, Pubmed
 graphsage          the JSON files of GraphSAGE
 reddit             Reddit, in each of its three published forms
+data_warnings      what readers warned of, for the store
 synthetic          a generated graph, needs no files
 reddit_like        a generated graph of the size of Reddit
 store              any graph as memory-mapped files
@@ -45,6 +46,7 @@ def load(
     reddit_format: str = "auto",
     reddit_like: RedditLikeConfig | None = None,
     store_dir: str | os.PathLike[str] = "",
+    link_ends: str = "auto",
 ) -> Graph:
     """Load a data set and log its statistics in one line.
 
@@ -63,6 +65,7 @@ def load(
         reddit_like: What to generate for "reddit_like". Defaults to
             `RedditLikeConfig()`.
         store_dir: Where the stores are, see `download.store_root`.
+        link_ends: One of `link_ends.ENDS`, for "reddit" in GraphSAGE's form.
 
     Raises:
         ValueError: If `name` or `split` is unknown, or a file is not usable.
@@ -77,7 +80,7 @@ def load(
     if key == "synthetic":
         graph = synthetic_graph(synthetic or SyntheticConfig())
     elif key == "reddit":
-        graph = _stored_reddit(data_dir, reddit_format, store_dir)
+        graph = _stored_reddit(data_dir, reddit_format, store_dir, link_ends)
     elif key == "reddit_like":
         graph = _stored_reddit_like(
             reddit_like or RedditLikeConfig(), store_dir
@@ -88,18 +91,20 @@ def load(
     return graph
 
 
-def _stored_reddit(data_dir: Any, file_format: str, store_dir: Any) -> Graph:
+def _stored_reddit(
+    data_dir: Any, file_format: str, store_dir: Any, link_ends: str
+) -> Graph:
     folder = download.data_root(data_dir)
     # Files that changed have another size or time, and get another store.
-    source = [
+    files = [
         [os.path.abspath(path), path.stat().st_size, path.stat().st_mtime_ns]
         for path in reddit.files_of(folder, file_format)
     ]
     return _stored(
         "reddit",
-        source,
+        {"files": files, "link_ends": link_ends},
         store_dir,
-        lambda: reddit.read_reddit(folder, file_format),
+        lambda: reddit.read_reddit(folder, file_format, link_ends),
     )
 
 

@@ -70,7 +70,7 @@ def resolve(
     else:
         best = _choose(**readings, nodes=nodes, links=links, source=source)
     if best.n_bad:
-        raise DataError(_complaint(best, links, source))
+        raise DataError(_complaint(best, links, source) + _advice(readings))
     return best.sources, best.targets
 
 
@@ -108,10 +108,12 @@ def _same(ids: _Reading, positions: _Reading) -> bool:
 def _warn(taken: _Reading, reason: str, source: str) -> None:
     other = "positions" if taken.name == "ids" else "ids"
     _LOG.warning(
-        "%s: %s; taken as %s. If that is wrong, read it with ends=%r",
+        "%s: %s; taken as %s. If that is wrong, give --link_ends=%s (in "
+        "Python ends=%r)",
         source,
         reason,
         taken.name,
+        other,
         other,
     )
 
@@ -176,3 +178,11 @@ def _complaint(reading: _Reading, links: Links, source: str) -> str:
         f"is {_NOUNS[reading.name]}; the first is {links.key}[{first}]: source "
         f"{pair[0]}, target {pair[1]}"
     )
+
+
+def _advice(readings: dict[str, _Reading]) -> str:
+    """Which other reading fits all links, if there is one."""
+    for name, reading in readings.items():
+        if not reading.n_bad:
+            return f". All ends are {name}: give --link_ends={name}"
+    return ""

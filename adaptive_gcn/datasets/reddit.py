@@ -78,7 +78,9 @@ _Ids = npt.NDArray[np.int64]
 _Split = dict[str, _Ids]
 
 
-def read_reddit(folder: _Path, file_format: str = "auto") -> Graph:
+def read_reddit(
+    folder: _Path, file_format: str = "auto", ends: str = "auto"
+) -> Graph:
     """Read the files of one format.
 
     Counts of comments and scores get their logarithm taken unless that was
@@ -89,13 +91,15 @@ def read_reddit(folder: _Path, file_format: str = "auto") -> Graph:
         folder: Where the files are, or in its subfolder "reddit".
         file_format: One of `FORMATS`; "auto" takes the first format whose
             files are all there.
+        ends: What the ends of the links of "graphsage" are, see
+            `read_graphsage`; the other formats leave no doubt of them.
 
     Raises:
         DataNotFoundError: If files are missing; nothing is downloaded.
         OSError: If a file cannot be read.
         DataError: If a file is damaged, or not what its name says.
         GraphError: If the files contradict each other.
-        ValueError: If `file_format` is unknown.
+        ValueError: If `file_format`, or `ends` where they count, is unknown.
     """
     chosen, files = _find(folder, file_format)
     _LOG.info(
@@ -104,7 +108,7 @@ def read_reddit(folder: _Path, file_format: str = "auto") -> Graph:
         chosen,
         ", ".join(map(str, files)),
     )
-    graph = _READERS[chosen](files)
+    graph = _READERS[chosen](files, ends)
     _log_version(graph, chosen)
     return graph
 
@@ -213,11 +217,13 @@ def _advice(root: pathlib.Path, formats: tuple[str, ...]) -> str:
     return "\n".join(lines)
 
 
-def _read_graphsage(files: list[pathlib.Path]) -> Graph:
-    return graphsage.read_graphsage(files[0].parent, NAME, transform=log_counts)
+def _read_graphsage(files: list[pathlib.Path], ends: str) -> Graph:
+    return graphsage.read_graphsage(
+        files[0].parent, NAME, ends=ends, transform=log_counts
+    )
 
 
-def _read_converter(files: list[pathlib.Path]) -> Graph:
+def _read_converter(files: list[pathlib.Path], _: str) -> Graph:
     with open_npz(files[0]) as parts:
         features = _features(parts, "feats")
         classes = np.full(len(features), UNLABELLED, np.int64)
@@ -246,7 +252,7 @@ def _read_part(parts: Parts, key: str, classes: _Ids) -> _Ids:
     return nodes.astype(np.int64)
 
 
-def _read_dgl(files: list[pathlib.Path]) -> Graph:
+def _read_dgl(files: list[pathlib.Path], _: str) -> Graph:
     with open_npz(files[0]) as parts:
         features = _features(parts, "feature")
         classes = parts.get("label").astype(np.int64)
@@ -323,7 +329,7 @@ def _graph(
     )
 
 
-_READERS: dict[str, Callable[[list[pathlib.Path]], Graph]] = {
+_READERS: dict[str, Callable[[list[pathlib.Path], str], Graph]] = {
     "graphsage": _read_graphsage,
     "converter": _read_converter,
     "dgl": _read_dgl,

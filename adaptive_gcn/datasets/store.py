@@ -13,6 +13,7 @@ it replaces is .<name>.old for a moment; if the process is killed in it, who
 opens or writes the store next brings that back. When the store is opened, the
 CRC-32 of the manifest, the size and CRC-32 of every file, and that they make up
 a graph are checked; a store that fails is built anew where its source is known.
+What was warned of when the data was read is warned of again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from adaptive_gcn.adjacency import EdgeStatistics, csr_matrix_of
+from adaptive_gcn.datasets import data_warnings
 from adaptive_gcn.datasets.npy_stream import write_blocks
 from adaptive_gcn.datasets.raw_files import NPY_ERRORS
 from adaptive_gcn.errors import DataError
@@ -64,6 +66,7 @@ def write_store(
     folder: str | os.PathLike[str],
     source: Any = None,
     overwrite: bool = False,
+    warnings: Sequence[str] = (),
 ) -> Graph:
     """Write a graph to a new folder and return it memory-mapped.
 
@@ -73,6 +76,8 @@ def write_store(
         source: JSON value that says what the graph was made from.
         overwrite: Whether a store, whole or broken, may be there; it stays
             until the new one is complete.
+        warnings: What to warn of whenever the store is opened, see
+            `data_warnings.kept`.
 
     Raises:
         StoreError: If there is something at `folder`.
@@ -86,7 +91,9 @@ def write_store(
                 f"{path}: expected no file or an empty folder to write a store "
                 "to; name another, or remove it"
             )
-        manifest = _publish(path, lambda new: _write_graph(graph, new, source))
+        manifest = _publish(
+            path, lambda new: _write_graph(graph, new, source, warnings)
+        )
     return _graph_of(path, manifest)
 
 
@@ -103,7 +110,7 @@ def read_store(folder: str | os.PathLike[str]) -> Graph:
         with _locked(path):
             pass  # It has brought back what a killed process set aside.
     try:
-        return _graph_of(path, _verified_manifest(path))
+        return _opened(path, _graph_of)
     except StoreError as error:
         raise StoreError(
             f"{error}. Get the store again, or write it anew from its source "
@@ -123,15 +130,19 @@ def cached_store(
 
     Args:
         folder: The store.
-        make: Returns the graph to store.
+        make: Returns the graph to store. What it warns of is kept.
         source: See `write_store`.
 
     Raises:
         OSError: If the store cannot be written.
     """
-    return _cached(
-        Path(folder), _graph_of, lambda new: _write_graph(make(), new, source)
-    )
+
+    def write(new: Path) -> _Manifest:
+        with data_warnings.kept() as warnings:
+            graph = make()
+        return _write_graph(graph, new, source, warnings)
+
+    return _cached(Path(folder), _graph_of, write)
 
 
 def _was_store(folder: Path) -> bool:
@@ -184,7 +195,9 @@ def fingerprint(source: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _write_graph(graph: Graph, folder: Path, source: Any) -> _Manifest:
+def _write_graph(
+    graph: Graph, folder: Path, source: Any, warnings: Sequence[str]
+) -> _Manifest:
     for name, array in _arrays_of(graph).items():
         _write_blocks(folder / name, array.shape, array.dtype, _pieces(array))
     return {
@@ -192,6 +205,7 @@ def _write_graph(graph: Graph, folder: Path, source: Any) -> _Manifest:
         "version": VERSION,
         "name": graph.name,
         "source": source,
+        "warnings": list(warnings),
         "class_names": list(graph.class_names),
         **_counts_of(graph),
         "edge_statistics": dataclasses.asdict(graph.edge_statistics),
@@ -352,14 +366,22 @@ def _cached(
 ) -> _T:
     """The content of `folder`, made by `write` if that is not there."""
     with contextlib.suppress(StoreError):
-        return content(folder, _verified_manifest(folder))
+        return _opened(folder, content)
     with _locked(folder):
         try:  # Another process may have been faster.
-            return content(folder, _verified_manifest(folder))
+            return _opened(folder, content)
         except StoreError as error:
             if folder.exists():
                 _LOG.warning("%s; it is built anew", error)
         return content(folder, _publish(folder, write))
+
+
+def _opened(folder: Path, content: Callable[[Path, _Manifest], _T]) -> _T:
+    """The content of `folder`, with the warnings that belong to it."""
+    manifest = _verified_manifest(folder)
+    result = content(folder, manifest)
+    data_warnings.repeat(manifest.get("warnings", ()))
+    return result
 
 
 @contextlib.contextmanager
