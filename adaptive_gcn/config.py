@@ -15,6 +15,16 @@ PAPER_VARIANCE_WEIGHT = 0.5  # lambda of Eq. (10), Sec. 4.2.
 # Flags that say what is done and where things lie, but bear on no result.
 PLACES = ("mode", "to", "data_dir", "store_dir", "output_dir", "overwrite")
 
+# Flags that came after runs had been recorded. Their defaults are what was
+# done before, so a run that lacks them has these.
+LATER = (
+    "precompute",
+    "reddit_format",
+    "link_ends",
+    "reddit_like_scale",
+    "block_entries",
+)
+
 
 class ConfigError(ValueError):
     """A setting is out of range, or two settings contradict each other."""

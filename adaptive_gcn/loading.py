@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
-from adaptive_gcn import datasets
+from adaptive_gcn import datasets, run_folder
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import data_warnings, store, writers
 from adaptive_gcn.datasets.reddit_like import (
@@ -20,24 +22,51 @@ from adaptive_gcn.graph import Graph
 USER_ERRORS = (DataError, MemoryError, OSError)
 
 
+# The flag to change where a graph cannot be generated.
+_SIZES = {
+    "synthetic": "synthetic_degree",
+    "reddit_like": "reddit_like_scale",
+}
+
+
 def load(config: Config) -> Graph:
-    """The graph that `config` names, its features as they were read."""
-    return datasets.load(
-        config.dataset,
-        data_dir=config.data_dir,
-        split=config.split,
-        synthetic=_synthetic(config) if config.dataset == "synthetic" else None,
-        reddit_format=config.reddit_format,
-        link_ends=config.link_ends,
-        reddit_like=(
-            _reddit_like(config) if config.dataset == "reddit_like" else None
-        ),
-        store_dir=config.store_dir,
-    )
+    """The graph that `config` names, its features as they were read.
+
+    Raises:
+        DataError: If the data set cannot be used, or generated.
+        OSError: If something cannot be read, or a store not written.
+    """
+    name = config.dataset
+    with _size_named(config):
+        return datasets.load(
+            name,
+            data_dir=config.data_dir,
+            split=config.split,
+            synthetic=_synthetic(config) if name == "synthetic" else None,
+            reddit_format=config.reddit_format,
+            link_ends=config.link_ends,
+            reddit_like=_reddit_like(config) if name == "reddit_like" else None,
+            store_dir=config.store_dir,
+        )
+
+
+@contextlib.contextmanager
+def _size_named(config: Config) -> Iterator[None]:
+    """Name the flag where a graph cannot be generated in the size asked for."""
+    try:
+        yield
+    except DataError as error:
+        flag = _SIZES.get(config.dataset)
+        if flag is None:
+            raise
+        value = getattr(config, flag)
+        raise DataError(f"--{flag}={value}: {error}") from error
 
 
 def convert(config: Config) -> str:
     """Write the data set to `output_dir` in the form that `to` names.
+
+    Whether that can be written is seen before the data set is loaded.
 
     Returns:
         A line for people: what was written, and where.
@@ -47,9 +76,9 @@ def convert(config: Config) -> str:
         OSError: If something cannot be read or written.
     """
     folder = Path(config.output_dir)
+    _check_target(config, folder)
     if config.to != "store":
         graph = _with_raw_counts(config)
-        folder.mkdir(parents=True, exist_ok=True)
         writers.FORMATS[config.to](graph, folder, overwrite=config.overwrite)
     else:
         with data_warnings.kept() as warnings:
@@ -61,10 +90,25 @@ def convert(config: Config) -> str:
     return f"{graph.name} is in {folder} as {config.to}: {names}"
 
 
+def _check_target(config: Config, folder: Path) -> None:
+    named = f"--output_dir={folder}"
+    try:
+        if config.to == "store":
+            store.check_free(folder, config.overwrite)
+        else:
+            writers.check_free(folder, config.to, config.overwrite)
+    except DataError as error:
+        raise type(error)(f"{named}: {error}") from error
+    # A store takes the place of its folder, files are put into it.
+    target = folder.resolve().parent if config.to == "store" else folder
+    run_folder.make_writable(target, named)
+
+
 def _with_raw_counts(config: Config) -> Graph:
     """As `load`, but with the counts of a generated graph as drawn."""
     if config.dataset == "reddit_like":
-        return reddit_like_graph(_reddit_like(config))
+        with _size_named(config):
+            return reddit_like_graph(_reddit_like(config))
     return load(config)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from absl import app, flags, logging
 
 from adaptive_gcn import run_folder
-from adaptive_gcn.config import PLACES, Config, describe_range
+from adaptive_gcn.config import LATER, PLACES, Config, describe_range
 
 # May differ between a run and a later look at it.
 _FREE_IN_EVALUATION = (*PLACES, "device", "block_entries")
@@ -114,7 +115,7 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
     if not given.output_dir:
         raise flags.Error("--mode=evaluate needs --output_dir, a run's folder")
     path = Path(given.output_dir) / run_folder.CONFIG
-    stored = run_folder.read_json(path)
+    stored = _settings_of_run(path)
     values = dataclasses.asdict(given)
     for name in ("data_dir", "store_dir"):
         if not flag_values[name].present:
@@ -136,6 +137,23 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
         return Config(**values)
     except (TypeError, ValueError) as error:
         raise run_folder.RunFolderError(f"{path}: {error}") from error
+
+
+def _settings_of_run(path: Path) -> dict[str, Any]:
+    """The settings in a file, and those that were none when it was written."""
+    stored = run_folder.read_json(path)
+    defaults = {each.name: each.default for each in dataclasses.fields(Config)}
+    unknown = ", ".join(sorted(stored.keys() - defaults))
+    if unknown:
+        raise run_folder.RunFolderError(
+            f"{path}: has {unknown}, unknown to this version; expected the "
+            "settings of a run of this version or an earlier one"
+        )
+    later = {name: defaults[name] for name in LATER if name not in stored}
+    if later:
+        words = " ".join(f"--{name}={value}" for name, value in later.items())
+        logging.info("%s: from before some flags: taken as %s", path, words)
+    return later | stored
 
 
 def _log_repeated(argv: list[str]) -> None:
@@ -162,6 +180,7 @@ def main(config: Config) -> None:
         return
     from adaptive_gcn import training  # TensorFlow: after the flags are good.
 
+    _raise_interrupts()
     try:
         if config.mode == "evaluate":
             print(json.dumps(training.evaluate(config), indent=1))
@@ -177,6 +196,7 @@ def main(config: Config) -> None:
 def _convert(config: Config) -> None:
     from adaptive_gcn import loading
 
+    _raise_interrupts()
     try:
         print(loading.convert(config))
     except loading.USER_ERRORS as error:
@@ -186,8 +206,22 @@ def _convert(config: Config) -> None:
         sys.exit(130)
 
 
+def _end_at_once(*_: Any) -> None:
+    """Handle Ctrl-C during imports, some of which lose KeyboardInterrupt."""
+    os.write(2, b"interrupted; nothing was begun\n")
+    os._exit(130)
+
+
+def _raise_interrupts() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again."""
+    if signal.getsignal(signal.SIGINT) is _end_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def run() -> None:
     """Entry point of the console script."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end_at_once)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ["KERAS_BACKEND"] = "tensorflow"
     logging.set_verbosity(logging.INFO)

@@ -47,15 +47,8 @@ def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
         RunFolderError: If it cannot be made or written, or holds results and
             `overwrite` is false.
     """
-    try:
-        folder = _make(Path(path)) if path else _make_new(default_name)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise RunFolderError(
-            f"--output_dir={path or 'runs'}: cannot write there ({error}); "
-            "give a folder that can be created and written"
-        ) from error
+    make_writable(Path(path or "runs"), f"--output_dir={path or 'runs'}")
+    folder = Path(path) if path else _make_new(default_name)
     found = [name for name in _RESULTS if (folder / name).exists()]
     if found and not overwrite:
         raise RunFolderError(
@@ -66,22 +59,37 @@ def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
     return folder
 
 
+def make_writable(folder: Path, named: str) -> None:
+    """Make a folder if it is missing, and try to write to it.
+
+    Args:
+        folder: The folder; its parents are made too.
+        named: The flag and its value, for the message.
+
+    Raises:
+        RunFolderError: If it cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RunFolderError(
+            f"{named}: cannot write there ({error}); give a folder that can "
+            "be created and written"
+        ) from error
+
+
 def remove_results(folder: Path) -> None:
     """Remove the records of an earlier run, once the new one can start."""
     for name in _RESULTS:
         (folder / name).unlink(missing_ok=True)
 
 
-def _make(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _make_new(name: str) -> Path:
     """A folder under runs/ that nobody had before."""
-    runs = _make(Path("runs"))
     for number in itertools.count(1):
-        folder = runs / (name if number == 1 else f"{name}-{number}")
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
         try:
             folder.mkdir()
         except FileExistsError:

@@ -10,8 +10,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from adaptive_gcn import experiments, main
-from adaptive_gcn.config import PLACES
+from adaptive_gcn import config, experiments, main
 from adaptive_gcn.run_folder import RunFolderError
 
 ROOT = Path(__file__).parents[1]
@@ -134,7 +133,7 @@ def test_failed_runs_are_counted_and_never_a_number(tmp_path):
     assert "0 (1 failed)" in rows[1]
 
 
-NOT_RECORDED = {*PLACES, "seed"}
+NOT_RECORDED = {*config.PLACES, "seed"}
 LATER = {
     "precompute": False,
     "reddit_format": "auto",
@@ -142,6 +141,12 @@ LATER = {
     "reddit_like_scale": 1.0,
     "block_entries": 500_000,
 }
+
+
+def test_later_flags_have_the_defaults_that_change_nothing():
+    assert set(config.LATER) == LATER.keys()
+    for name, value in LATER.items():
+        assert getattr(config.Config(), name) == value
 
 
 def test_records_have_the_flags_of_their_flag_files(monkeypatch):

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from absl import flags, logging
 from absl.testing import flagsaver
 
 from adaptive_gcn import main
-from adaptive_gcn.config import Config
+from adaptive_gcn.config import LATER, Config
 from adaptive_gcn.run_folder import RunFolderError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -46,6 +47,11 @@ def refused(*words):
     return str(error.value)
 
 
+NEEDED = (
+    {field.name for field in dataclasses.fields(Config)}
+    - {*LATER}
+    - {*main._FREE_IN_EVALUATION}
+)
 MODULE = ("-m", "adaptive_gcn.main")
 SCRIPT = ("-c", "from adaptive_gcn.main import run; run()")
 
@@ -296,6 +302,44 @@ def test_evaluation_needs_the_folder_of_a_run(tmp_path):
     assert "expected the folder of a finished run" in message
 
 
+def test_run_from_before_some_flags_has_their_defaults(tmp_path, said):
+    stored_run(tmp_path, seed=5)
+    path = tmp_path / "config.json"
+    settings = json.loads(path.read_text())
+    for name in ("precompute", "link_ends"):
+        del settings[name]
+    path.write_text(json.dumps(settings))
+    words = ("--mode=evaluate", f"--output_dir={tmp_path}")
+    config = parse(*words)
+    assert (config.seed, config.precompute, config.link_ends) == (
+        5,
+        False,
+        "auto",
+    )
+    assert said == [
+        f"{path}: from before some flags: taken as --precompute=False "
+        "--link_ends=auto"
+    ]
+    message = refused(*words, "--link_ends=ids")
+    assert "--link_ends=ids contradicts" in message
+
+
+@pytest.mark.parametrize("name", sorted(NEEDED))
+def test_setting_that_every_run_had_must_be_there(tmp_path, name):
+    settings = {**Config().as_dict()}
+    del settings[name]
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    message = refused("--mode=evaluate", f"--output_dir={tmp_path}")
+    assert f"config.json: has no {name}; expected" in message
+
+
+def test_setting_that_no_flag_has_is_refused_by_name(tmp_path):
+    settings = {**Config().as_dict(), "momentum": 0.9}
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    message = refused("--mode=evaluate", f"--output_dir={tmp_path}")
+    assert "config.json: has momentum, unknown to this version" in message
+
+
 @pytest.mark.parametrize("value", [0, "many"])
 def test_settings_of_a_run_are_checked_too(tmp_path, value):
     settings = {**Config().as_dict(), "batch_size": value}
@@ -319,6 +363,57 @@ def test_bad_flags_end_with_status_1_and_one_line(tmp_path):
         assert expected in result.stderr
         assert result.stderr.startswith("Flags parsing error: ")
         assert "Traceback" not in result.stderr
+
+
+SLOW_IMPORT = """
+import sys, time
+print("importing", flush=True)
+try:
+    time.sleep(60)
+except BaseException:  # As modules of others do.
+    pass
+"""
+
+
+@pytest.mark.parametrize("start", [MODULE, SCRIPT])
+@pytest.mark.parametrize(
+    "mode, slow", [("train", "tensorflow"), ("convert", "scipy")]
+)
+def test_interrupt_during_imports_ends_in_one_line(tmp_path, start, mode, slow):
+    (tmp_path / f"{slow}.py").write_text(SLOW_IMPORT)
+    process = subprocess.Popen(
+        [sys.executable, *start, f"--mode={mode}", "--output_dir=run"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+    )
+    assert process.stdout.readline() == "importing\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "interrupted; nothing was begun"
+    assert "Traceback" not in said
+
+
+def test_interrupt_after_imports_is_told_with_what_is_kept(monkeypatch, capsys):
+    def interrupt(config):
+        main._raise_interrupts()
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pause()
+
+    from adaptive_gcn import loading
+
+    monkeypatch.setattr(loading, "convert", interrupt)
+    before = signal.signal(signal.SIGINT, main._end_at_once)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            main.main(Config(mode="convert", output_dir="x"))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert stop.value.code == 130
+    assert "nothing half-written is left" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("start", [MODULE, SCRIPT])

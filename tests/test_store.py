@@ -377,8 +377,17 @@ def test_blocks_that_do_not_fill_the_array_are_an_error(tmp_path):
 
 def test_an_unusable_folder_is_an_os_error(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):
-        store.cached_store(tmp_path / "file" / "s", ring_graph)
+    with pytest.raises(OSError, match="file: cannot write .*--store_dir"):
+        store.cached_store(tmp_path / "file" / "s", not_reached)
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_the_work():
+    with pytest.raises(OSError, match="/proc: cannot write .*--store_dir"):
+        store.cached_store("/proc/s", not_reached)
+
+
+def not_reached():
+    raise AssertionError("the graph is made")
 
 
 def test_fingerprints_differ_with_the_source():

@@ -180,6 +180,17 @@ def test_sparse_features_and_no_edges(form, tmp_path):
 
 
 @pytest.mark.parametrize("form", writers.FORMATS)
+def test_what_would_be_refused_is_known_before(form, tmp_path):
+    writers.check_free(tmp_path / "new", form, overwrite=False)
+    for name in FILES[form]:
+        (tmp_path / name).touch()
+        with pytest.raises(DataError, match=f"{name} exists"):
+            writers.check_free(tmp_path, form, overwrite=False)
+        writers.check_free(tmp_path, form, overwrite=True)
+        (tmp_path / name).unlink()
+
+
+@pytest.mark.parametrize("form", writers.FORMATS)
 def test_files_are_replaced_on_demand_only(form, tmp_path):
     path = tmp_path / FILES[form][-1]
     path.write_text("mine")

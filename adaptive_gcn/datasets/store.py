@@ -85,16 +85,33 @@ def write_store(
     """
     path = Path(folder).resolve()
     with _locked(path):
-        occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
-        if occupied and not (overwrite and _was_store(path)):
-            raise StoreError(
-                f"{path}: expected no file or an empty folder to write a store "
-                "to; name another, or remove it"
-            )
+        check_free(path, overwrite)
         manifest = _publish(
             path, lambda new: _write_graph(graph, new, source, warnings)
         )
     return _graph_of(path, manifest)
+
+
+def check_free(folder: str | os.PathLike[str], overwrite: bool) -> None:
+    """Refuse a folder that `write_store` would not write to.
+
+    Raises:
+        StoreError: If there is something at `folder`, unless that is a store
+            and `overwrite` is true.
+    """
+    path = Path(folder)
+    occupied = path.exists() and (not path.is_dir() or any(path.iterdir()))
+    if not occupied:
+        return
+    is_store = _was_store(path)
+    if not (overwrite and is_store):
+        remedy = (
+            "ask to overwrite it (--overwrite)" if is_store else "remove it"
+        )
+        raise StoreError(
+            f"{path}: expected no file or an empty folder to write a store "
+            f"to; name another, or {remedy}"
+        )
 
 
 def read_store(folder: str | os.PathLike[str]) -> Graph:
@@ -387,8 +404,10 @@ def _opened(folder: Path, content: Callable[[Path, _Manifest], _T]) -> _T:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the right to make `folder`. It ends with the process, too."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with open(folder.parent / f".{folder.name}.lock", "w") as file:
+    with _place_named(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = open(folder.parent / f".{folder.name}.lock", "w")
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -396,6 +415,19 @@ def _locked(folder: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
         _bring_back(folder)
         yield
+
+
+@contextlib.contextmanager
+def _place_named(folder: Path) -> Iterator[None]:
+    """Say where a store was to be written, and what could change that."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            f"{folder.parent}: cannot write a store there ({error}); give a "
+            "folder that can be created and written (--store_dir, or "
+            "--output_dir with --mode=convert)"
+        ) from error
 
 
 def _aside(folder: Path) -> Path:
@@ -422,11 +454,11 @@ def _replace(folder: Path, new: Path) -> None:
 
 def _publish(folder: Path, write: Callable[[Path], _Manifest]) -> _Manifest:
     """Let `write` fill a new folder, give it its name, return its manifest."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     prefix = f".{folder.name}.part-"
     for stale in folder.parent.glob(f"{prefix}*"):
         shutil.rmtree(stale, ignore_errors=True)
-    new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
+    with _place_named(folder):
+        new = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
     try:
         manifest = write(new)
         files = {each.name: _file_entry(each) for each in sorted(new.iterdir())}

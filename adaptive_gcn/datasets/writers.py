@@ -172,6 +172,27 @@ FORMATS: dict[str, Callable[..., None]] = {
 }
 
 
+_FILES = {  # As `write_graphsage` and the others order them.
+    "graphsage": (
+        "reddit-id_map.json",
+        "reddit-G.json",
+        "reddit-feats.npy",
+        "reddit-class_map.json",
+    ),
+    "converter": ("reddit.npz", "reddit_adj.npz"),
+    "dgl": ("reddit_data.npz", "reddit_graph.npz"),
+}
+
+
+def check_free(folder: _Folder, form: str, overwrite: bool) -> None:
+    """Refuse a folder to which the writer of `FORMATS` would not write.
+
+    Raises:
+        DataError: If one of the files is there, unless `overwrite` is true.
+    """
+    _old_files(pathlib.Path(folder), _FILES[form], overwrite)
+
+
 def _write_files(
     graph: Graph, folder: _Folder, files: _Files, overwrite: bool
 ) -> None:
@@ -204,7 +225,7 @@ def _old_files(
     if found and not overwrite:
         raise DataError(
             f"{found[0]} exists already; name another folder, or ask to "
-            "overwrite it"
+            "overwrite it (--overwrite)"
         )
     return found
 
