@@ -294,11 +294,34 @@ def test_memory_map_is_not_changed(tmp_path, monkeypatch):
         [[np.inf, 1, 0]],
         [[3]],
         np.empty((0, 3)),
+        [[0, 1], [1, 0]],
+        [[0, 1, 0.5], [1, 0, -0.5]],
+        [[0, 1, 1], [1, 0, 0]],
+        [[3, 1, 0], [0, 2, 5]],  # A bag of words.
+        np.eye(9000, 3) * 7,
     ],
 )
 def test_features_without_counts_stay(features):
     features = np.asarray(features, np.float32)
     assert log_counts(features) is features
+
+
+def test_one_number_of_a_text_makes_whole_columns_counts():
+    features = np.eye(9000, 3) * 7
+    features[8999, 2] = 0.5
+    assert log_counts(features)[0, 0] == np.float32(np.log(8))
+
+
+@pytest.mark.parametrize("write", WRITERS.values())
+def test_binary_features_are_read_as_they_are(tmp_path, write):
+    write(tmp_path)
+    binary = np.random.default_rng(0).integers(0, 2, (N_NODES, 4))
+    if write is write_graphsage:
+        np.save(tmp_path / "reddit-feats.npy", binary)
+    else:
+        key = "feats" if write is write_converter else "feature"
+        write(tmp_path, **{key: binary})
+    np.testing.assert_array_equal(read_reddit(tmp_path).features, binary)
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,9 @@ def log_counts(features: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
     They become log(x0 + 1) and log(x1 - min(min(x1), -1)), as GraphSAGE does.
     Where the latter is log(0), for a lowest score below 0, it is 1 more.
-    Columns that are not integers, or all zero, are taken as transformed: then,
-    or with fewer than two columns, the features are returned as they are.
+    Raw counts are whole numbers, more of them than 0 and 1, before a text of
+    other numbers. All else, transformed before or no counts at all as the words
+    of a bag are, is returned as it is.
 
     Args:
         features: [n_nodes, n_features], not changed.
@@ -132,10 +133,10 @@ def log_counts(features: npt.NDArray[Any]) -> npt.NDArray[Any]:
     Returns:
         [n_nodes, n_features] float32 in memory, if it was applied.
     """
-    if not _are_counts(features[:, :2]):
+    if not _begin_with_counts(features):
         _LOG.info(
-            "%s: columns 0 and 1 of the features are not counts; already "
-            "transformed, no logarithm taken",
+            "%s: columns 0 and 1 of the features are no raw counts, or already "
+            "transformed; no logarithm taken",
             NAME,
         )
         return features
@@ -156,13 +157,23 @@ def log_counts(features: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return result
 
 
-def _are_counts(columns: npt.NDArray[Any]) -> bool:
-    """Whether two columns hold integers, the first none below 0."""
-    if columns.shape[1] < 2 or not len(columns):
+def _begin_with_counts(features: npt.NDArray[Any]) -> bool:
+    """Whether columns 0 and 1, and only they, are whole as counts are."""
+    if features.shape[1] < 2 or not len(features):
         return False
-    values = np.asarray(columns, np.float64)
-    whole = np.isfinite(values) & (values == np.rint(values))
-    return bool(whole.all() and values[:, 0].min() >= 0 and values.any())
+    counts = np.asarray(features[:, :2], np.float64)
+    if not _are_whole(counts) or counts[:, 0].min() < 0:
+        return False
+    if np.isin(counts, (0, 1)).all():
+        return False
+    return features.shape[1] == 2 or not all(
+        _are_whole(features[start : start + _BLOCK_ROWS, 2:])
+        for start in range(0, len(features), _BLOCK_ROWS)
+    )
+
+
+def _are_whole(values: npt.NDArray[Any]) -> bool:
+    return bool(np.all(np.isfinite(values) & (values == np.rint(values))))
 
 
 def _find(folder: _Path, file_format: str) -> tuple[str, list[pathlib.Path]]:
