@@ -103,7 +103,9 @@ def test_convert_to_a_store_and_read_it(stores, tmp_path):
     config = settings(stores, tmp_path / "s", *words)
     assert "as store" in loading.convert(config)
     assert store.read_store(tmp_path / "s").n_nodes == 90
-    with pytest.raises(store.StoreError, match="name another, or remove it"):
+    with pytest.raises(
+        store.StoreError, match="name another, or .*--overwrite"
+    ):
         loading.convert(config)
     loading.convert(settings(stores, tmp_path / "s", *words, "--overwrite"))
     manifest = json.loads((tmp_path / "s" / "manifest.json").read_text())
