@@ -16,8 +16,10 @@ import numpy.typing as npt
 import tensorflow as tf
 from scipy import sparse
 
+from adaptive_gcn.ahead import ahead
 from adaptive_gcn.aligned import aligned_empty
 from adaptive_gcn.features import Features, row_blocks
+from adaptive_gcn.sampling.rows import csr_rows
 
 BLOCK_ENTRIES = 500_000
 MOST_TERMS = 2**31 - 1  # Entries times output columns in one sparse product.
@@ -66,12 +68,9 @@ class FullPropagation:
         for level in range(int(model.precomputed), len(lower)):
             above = model.convolutions[level + 1].kernel
             table = self._next_table(lower[level], table, above, scores)
-        rows = self._adjacency[nodes]
-        if scores is not None:
-            scores = (tf.gather(scores[0], nodes), scores[1], scores[2])
         blocks = [
             top.activate(product).numpy()
-            for _, product in self._products(rows, table, scores)
+            for _, product in self._products(nodes, table, scores)
         ]
         return np.concatenate(blocks)
 
@@ -80,7 +79,7 @@ class FullPropagation:
         bottom, second = model.convolutions[:2]
         width = second.units if model.precomputed else bottom.units
         table = aligned_empty(self._features.shape[0], width)
-        for start, block in row_blocks(self._features):
+        for start, block in ahead(_feature_blocks(self._features)):
             hidden = _matmul(block, bottom.kernel)
             if model.precomputed:
                 hidden = tf.matmul(bottom.activate(hidden), second.kernel)
@@ -93,7 +92,8 @@ class FullPropagation:
         """sigma(A^ h W) W', from h W of all nodes, for the layer above."""
         n_nodes = self._adjacency.shape[0]
         new_table = aligned_empty(n_nodes, kernel.shape[1])
-        for start, product in self._products(self._adjacency, table, scores):
+        everyone = np.arange(n_nodes)
+        for start, product in self._products(everyone, table, scores):
             hidden = convolution.activate(product)
             new_table[start : start + len(product)] = tf.matmul(hidden, kernel)
         return _as_tensor(new_table)
@@ -103,8 +103,8 @@ class FullPropagation:
         if model.attention is None:
             return None
         parts = [
-            model.attention.scores(*[model.attention_inputs(_rows(block))] * 2)
-            for _, block in row_blocks(self._features)
+            model.attention.scores(*[model.attention_inputs(block)] * 2)
+            for _, block in ahead(_feature_blocks(self._features))
         ]
         parent, sample = (
             tf.concat(part, 0) for part in zip(*parts, strict=True)
@@ -112,31 +112,43 @@ class FullPropagation:
         return parent, sample, model.attention
 
     def _products(
-        self, rows: sparse.csr_array, table: Any, scores: _Scores
+        self, nodes: npt.NDArray[np.int64], table: Any, scores: _Scores
     ) -> Iterator[tuple[int, tf.Tensor]]:
-        """A^ times the table by blocks of rows, each with its first row."""
+        """Rows `nodes` of A^ times the table, in blocks, with their starts."""
         entries = min(self._block_entries, MOST_TERMS // int(table.shape[1]))
-        for start, block in _adjacency_blocks(rows, entries):
-            indices = tf.constant(_coordinates(block))
-            values = tf.constant(block.data)
+        for start, stop, indices, values in ahead(self._blocks(nodes, entries)):
             if scores is not None:
-                values *= _attention(indices, start, block.shape[0], scores)
-            yield (
-                start,
-                _sparse_product(indices, values, block.shape, table),
+                values *= _attention(indices, nodes[start:stop], scores)
+            shape = (stop - start, self._adjacency.shape[1])
+            yield start, _sparse_product(indices, values, shape, table)
+
+    def _blocks(
+        self, nodes: npt.NDArray[np.int64], most_entries: int
+    ) -> Iterator[tuple[int, int, tf.Tensor, tf.Tensor]]:
+        """Start, stop, coordinates and values of consecutive blocks of rows."""
+        matrix = self._adjacency
+        lengths = np.diff(matrix.indptr)[nodes]
+        for start, stop in _block_bounds(lengths, most_entries):
+            coordinates, values = csr_rows(
+                matrix.indptr, matrix.indices, matrix.data, nodes[start:stop]
             )
+            yield start, stop, tf.constant(coordinates), tf.constant(values)
 
 
-def _adjacency_blocks(
-    rows: sparse.csr_array, most_entries: int
-) -> Iterator[tuple[int, sparse.csr_array]]:
-    """Consecutive rows of at most `most_entries` entries, at least one."""
-    start, n_rows = 0, rows.shape[0]
-    while start < n_rows or start == 0:
-        limit = rows.indptr[start] + most_entries
-        stop = int(np.searchsorted(rows.indptr, limit, "right")) - 1
-        stop = min(max(stop, start + 1), n_rows)
-        yield start, rows[start:stop]
+def _block_bounds(
+    lengths: npt.NDArray[np.integer[Any]], most_entries: int
+) -> Iterator[tuple[int, int]]:
+    """Bounds of blocks of rows of at most `most_entries`, at least one row.
+
+    There is always a block, if an empty one.
+    """
+    ends = np.cumsum(lengths, dtype=np.int64)
+    start = 0
+    while start < len(ends) or start == 0:
+        before = ends[start - 1] if start else 0
+        stop = int(np.searchsorted(ends, before + most_entries, "right"))
+        stop = min(max(stop, start + 1), len(ends))
+        yield start, stop
         start = max(stop, 1)
 
 
@@ -147,28 +159,27 @@ def _as_tensor(table: npt.NDArray[np.float32]) -> tf.Tensor:
     return tf.identity(tf.experimental.dlpack.from_dlpack(table.__dlpack__()))
 
 
-def _rows(block: Any) -> Any:
-    """A block of features as TensorFlow takes it."""
-    if not sparse.issparse(block):
-        return tf.constant(block)
-    return tf.SparseTensor(_coordinates(block), block.data, block.shape)
+def _feature_blocks(
+    features: Features,
+) -> Iterator[tuple[int, tf.Tensor | tf.SparseTensor]]:
+    """Blocks of rows as TensorFlow takes them, with their starts."""
+    for start, block in row_blocks(features):
+        if sparse.issparse(block):
+            every_row = np.arange(block.shape[0])
+            coordinates, values = csr_rows(
+                block.indptr, block.indices, block.data, every_row
+            )
+            yield start, tf.SparseTensor(coordinates, values, block.shape)
+        else:
+            yield start, tf.constant(block)
 
 
 def _attention(
-    indices: tf.Tensor, start: int, n_rows: int, scores: _Scores
+    indices: tf.Tensor, parents: npt.NDArray[np.int64], scores: _Scores
 ) -> tf.Tensor:
-    """Attention of each entry of the rows from `start` on, Eq. (14)."""
+    """Attention of each entry of the rows `parents`, Eq. (14)."""
     parent, sample, attention = scores
-    here = parent[start : start + n_rows]
-    return attention.combine(here, sample, indices)
-
-
-def _coordinates(block: sparse.csr_array) -> npt.NDArray[np.int64]:
-    coordinates = np.empty((block.nnz, 2), np.int64)
-    lengths = np.diff(block.indptr)
-    coordinates[:, 0] = np.repeat(np.arange(block.shape[0]), lengths)
-    coordinates[:, 1] = block.indices
-    return coordinates
+    return attention.combine(tf.gather(parent, parents), sample, indices)
 
 
 def _sparse_product(
@@ -190,8 +201,7 @@ def _sparse_product(
     return tf.concat(parts, axis=1)
 
 
-def _matmul(left: Any, kernel: Any) -> tf.Tensor:
-    if sparse.issparse(left):
-        indices = _coordinates(left)
-        return _sparse_product(indices, left.data, left.shape, kernel)
-    return tf.matmul(left, kernel)
+def _matmul(rows: tf.Tensor | tf.SparseTensor, kernel: Any) -> tf.Tensor:
+    if isinstance(rows, tf.SparseTensor):
+        return _sparse_product(rows.indices, rows.values, rows.shape, kernel)
+    return tf.matmul(rows, kernel)

@@ -41,7 +41,11 @@ from benchmarks.measure import (
 )
 
 _STORES = flags.DEFINE_string("stores", "", "folder of the stored graph")
-_MEMORY = flags.DEFINE_bool("memory", True, "measure the memory of runs, too")
+_FIGURES = flags.DEFINE_list(
+    "figures",
+    ["memory", "sampler", "steps", "overlap", "epochs", "evaluation"],
+    "what to measure, in this order",
+)
 _SCALE = flags.DEFINE_float("scale", 1.0, "size as a fraction of Reddit's")
 
 STEPS = 602  # Of an epoch, so that each measurement refreshes g once.
@@ -310,28 +314,38 @@ def _peak_gib(*words: str) -> float:
     return usage.ru_maxrss / 2**20
 
 
+def measure_steps(graph: Graph) -> dict[str, Any]:
+    """Milliseconds of a step in each case, beside its floor."""
+    return {name: Bench(graph, *words).steps() for name, words in CASES.items()}
+
+
+MEASURES = {
+    "sampler": measure_sampler,
+    "steps": measure_steps,
+    "overlap": measure_overlap,
+    "epochs": measure_epochs,
+    "evaluation": measure_evaluation,
+}
+
+
 def run(argv: list[str]) -> None:
-    """Measure everything and print or write the record."""
+    """Measure what is asked for and print or write the record."""
     del argv
     memory.keep_freed_memory()
     started = time.perf_counter()
-    # First: it makes the stores.
-    peaks = measure_memory() if _MEMORY.value else {}
+    figures: dict[str, Any] = {}
+    if "memory" in _FIGURES.value:  # First: it makes the stores.
+        figures["peak_gib"] = measure_memory()
     graph = training.load_graph(parse(BOTH_SAMPLED))
-    figures = {
+    figures |= {
         "graph": graph.statistics(),
         "setting": training.recorded_flags(parse()),
         "floors": floors(),
-        "sampler": measure_sampler(graph),
-        "steps": {
-            name: Bench(graph, *words).steps() for name, words in CASES.items()
-        },
-        "overlap": measure_overlap(graph),
-        "epochs": measure_epochs(graph),
-        "evaluation": measure_evaluation(graph),
-        "peak_gib": peaks,
-        "seconds": time.perf_counter() - started,
     }
+    for name in _FIGURES.value:
+        if name != "memory":
+            figures[name] = MEASURES[name](graph)
+    figures["seconds"] = time.perf_counter() - started
     write_record(figures)
 
 

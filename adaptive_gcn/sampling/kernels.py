@@ -34,6 +34,7 @@ _ONE = np.uint32(1)
 _FIVE = np.uint32(5)
 _LOW_FIVE = np.uint32(31)
 
+_LARGE = 2**19  # Nodes whose float32 no second-level cache holds.
 _TINY = np.float32(1e-18)  # Its square is above 0 in float32.
 
 
@@ -84,6 +85,15 @@ def prefetch_row(indptr: Ints, array: npt.NDArray[Any], v: int) -> None:
     start = indptr[v]
     for k in range(start, min(start + 128, indptr[v + 1]), 16):
         prefetch(array, k)
+
+
+@kernel
+def prefetch_columns(csr: Csr, array: npt.NDArray[Any], v: int) -> None:
+    """Ask for what `array` holds at the first 64 columns of row v."""
+    indptr, columns, _ = csr
+    start = indptr[v]
+    for k in range(start, min(start + 64, indptr[v + 1])):
+        prefetch(array, columns[k])
 
 
 @kernel
@@ -281,9 +291,12 @@ def candidate_weights(
     candidates = np.empty(capacity, np.uint32)
     n_candidates = 0
     for i in range(len(parents)):
+        if i + 2 < len(parents):
+            prefetch_row(indptr, columns, parents[i + 2])
         if i + 1 < len(parents):
-            prefetch_row(indptr, columns, parents[i + 1])
             prefetch_row(indptr, entries, parents[i + 1])
+            if len(column_sum) > _LARGE:
+                prefetch_columns(csr, column_sum, parents[i + 1])
         v = parents[i]
         scale = row_scale[v]
         for k in range(indptr[v], indptr[v + 1]):
