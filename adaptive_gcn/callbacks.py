@@ -79,16 +79,16 @@ class FullValidation(keras.callbacks.Callback):
     """Adds val_loss and val_accuracy of the full architecture to the logs.
 
     Args:
-        evaluate: Returns (loss, accuracy) of the validation nodes for the
-            model's current weights.
+        evaluate: Returns these, and maybe others, for the model's current
+            weights.
     """
 
-    def __init__(self, evaluate: Callable[[], tuple[float, float]]):
+    def __init__(self, evaluate: Callable[[], dict[str, float]]):
         super().__init__()
         self._evaluate = evaluate
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any]) -> None:
-        logs["val_loss"], logs["val_accuracy"] = self._evaluate()
+        logs.update(self._evaluate())
         if not math.isfinite(logs["val_loss"]):
             raise TrainingDivergedError(
                 f"training diverged: epoch {epoch + 1}: the validation loss "

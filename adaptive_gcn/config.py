@@ -23,6 +23,9 @@ LATER = (
     "link_ends",
     "reddit_like_scale",
     "block_entries",
+    "evaluate_test",
+    "test_curve",
+    "weight_average",
 )
 
 
@@ -255,6 +258,13 @@ class Config:
     sampler_learning_rate: float = _option(
         1e-3, "learning rate of Adam, W_g", above=0
     )
+    weight_average: float = _option(
+        0.0,
+        "momentum of a running average of the network weights over steps, "
+        "which is then what is validated and kept; 0: the weights themselves",
+        low=0,
+        high=0.9999,
+    )
     weight_decay: float = _option(
         4e-4, "L2: half of this times |W|^2 of the bottom layer", low=0
     )
@@ -271,6 +281,16 @@ class Config:
     )
     patience: int = _option(
         30, "epochs without a better --select before stopping; 0: never", low=0
+    )
+    evaluate_test: bool = _option(
+        True,
+        "score the test nodes once, at the end; --noevaluate_test while "
+        "settings are being chosen",
+    )
+    test_curve: bool = _option(
+        False,
+        "score the test nodes after every epoch as well, for figures only: "
+        "--select never sees it",
     )
 
     # The built-in graph.
@@ -421,6 +441,11 @@ def _check_together(config: Config) -> None:
         raise ConfigError(
             "--skip joins the outputs of two sampled layers; with --precompute "
             "the lower one is not sampled. Use one of the two"
+        )
+    if config.test_curve and not config.evaluate_test:
+        raise ConfigError(
+            "--test_curve scores the test nodes, --noevaluate_test does not. "
+            "Use one of the two"
         )
     if config.mode == "convert" and not config.output_dir:
         raise ConfigError(

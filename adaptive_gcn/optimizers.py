@@ -29,6 +29,14 @@ class FusedAdam(keras.optimizers.Adam):
                 "Received: amsgrad=True"
             )
 
+    def finalize_variable_values(self, var_list: Any) -> None:
+        """Put the averages, if any, into the variables built for.
+
+        `fit` names all of the model's, and some have another optimiser.
+        """
+        del var_list
+        super().finalize_variable_values(self._trainable_variables)
+
     def update_step(
         self, gradient: tf.Tensor, variable: Any, learning_rate: tf.Tensor
     ) -> None:

@@ -124,7 +124,7 @@ class FullPropagation:
 
     def _blocks(
         self, nodes: npt.NDArray[np.int64], most_entries: int
-    ) -> Iterator[tuple[int, int, tf.Tensor, tf.Tensor]]:
+    ) -> Iterator[tuple[int, int, Any, Any]]:
         """Start, stop, coordinates and values of consecutive blocks of rows."""
         matrix = self._adjacency
         lengths = np.diff(matrix.indptr)[nodes]
@@ -132,7 +132,10 @@ class FullPropagation:
             coordinates, values = csr_rows(
                 matrix.indptr, matrix.indices, matrix.data, nodes[start:stop]
             )
-            yield start, stop, tf.constant(coordinates), tf.constant(values)
+            # A thread does not know the device in use; this moves on by itself.
+            with tf.device("CPU"):
+                block = tf.constant(coordinates), tf.constant(values)
+            yield start, stop, *block
 
 
 def _block_bounds(
@@ -169,9 +172,12 @@ def _feature_blocks(
             coordinates, values = csr_rows(
                 block.indptr, block.indices, block.data, every_row
             )
-            yield start, tf.SparseTensor(coordinates, values, block.shape)
+            with tf.device("CPU"):
+                rows = tf.SparseTensor(coordinates, values, block.shape)
         else:
-            yield start, tf.constant(block)
+            with tf.device("CPU"):
+                rows = tf.constant(block)
+        yield start, rows
 
 
 def _attention(

@@ -100,6 +100,8 @@ def train(config: Config) -> dict[str, Any]:
                 f"{len(graph.train_nodes)} training and "
                 f"{len(graph.val_nodes)} validation nodes"
             )
+        if config.test_curve and not len(graph.test_nodes):
+            raise ConfigError(f"--test_curve: {graph.name} has no test nodes")
         return _train(config, graph, folder, device)
 
 
@@ -130,7 +132,7 @@ def evaluate(config: Config) -> dict[str, Any]:
                 ("validation", graph.val_nodes),
                 ("test", graph.test_nodes),
             )
-            if len(nodes)
+            if len(nodes) and (config.evaluate_test or name != "test")
         }
         _check_same_as_trained(folder, record["validation"]["accuracy"])
         run_folder.write_json(folder / run_folder.EVALUATION, record)
@@ -161,7 +163,9 @@ def _check_same_as_trained(folder: Path, val_accuracy: float) -> None:
 def describe(record: dict[str, Any]) -> str:
     """The result of a run in one line, for people."""
     test = record["test_accuracy"]
-    shown = "none (no test nodes)" if test is None else f"{test:.4f}"
+    shown = "none (no test nodes, or --noevaluate_test)"
+    if test is not None:
+        shown = f"{test:.4f}"
     return (
         f"test accuracy {shown}, validation accuracy "
         f"{record['val_accuracy']:.4f}, epoch "
@@ -195,7 +199,11 @@ def build_model(config: Config, graph: Graph) -> model.AdaptiveGCN:
         precomputed=config.precompute,
     )
     network.compile(
-        optimizers.FusedAdam(config.learning_rate),
+        optimizers.FusedAdam(
+            config.learning_rate,
+            use_ema=config.weight_average > 0,
+            ema_momentum=config.weight_average,
+        ),
         optimizers.FusedAdam(config.sampler_learning_rate),
     )
     network.build_for(graph.n_features)
@@ -289,7 +297,7 @@ def _train(
     _announce(config, batches, device)
     run_folder.remove_results(folder)
     run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
-    best, timer = _fit(config, graph, network, batches, full, folder)
+    best, timer, history = _fit(config, graph, network, batches, full, folder)
     validation = score(network, full, graph, graph.val_nodes)
     record = {
         "best_epoch": best.best_epoch + 1,
@@ -297,7 +305,7 @@ def _train(
         "epochs": len(timer.seconds),
         "val_loss": validation.loss,
         "val_accuracy": validation.accuracy,
-        **_test_scores(network, full, graph),
+        **_test_scores(config, network, full, graph),
         "seconds_per_epoch": statistics.median(timer.seconds),
         "seconds_total": time.perf_counter() - started,
         "seed": config.seed,
@@ -306,19 +314,26 @@ def _train(
         "versions": run_folder.versions(),
         "machine": {**run_folder.machine(), "device": device},
     }
+    if config.test_curve:
+        record["curves"] = {
+            "seconds": timer.seconds,
+            "val_accuracy": history["val_accuracy"],
+            "test_accuracy": history["test_accuracy"],
+        }
     run_folder.write_json(folder / run_folder.RESULT, record)
     _LOG.info("records and weights are in %s", folder)
     return record
 
 
 def _test_scores(
+    config: Config,
     network: model.AdaptiveGCN,
     full: propagation.FullPropagation,
     graph: Graph,
 ) -> dict[str, float | None]:
     """The one reading of the test nodes, with the chosen weights."""
     names = ("test_accuracy", "micro_f1", "macro_f1")
-    if not len(graph.test_nodes):
+    if not config.evaluate_test or not len(graph.test_nodes):
         return dict.fromkeys(names)
     test = score(network, full, graph, graph.test_nodes)
     return dict(
@@ -341,7 +356,11 @@ def _fit(
     batches: pipeline.Batches,
     full: propagation.FullPropagation,
     folder: Path,
-) -> tuple[keras.callbacks.EarlyStopping, callbacks.EpochTimer]:
+) -> tuple[
+    keras.callbacks.EarlyStopping,
+    callbacks.EpochTimer,
+    dict[str, list[float]],
+]:
     timer = callbacks.EpochTimer()
     best = keras.callbacks.EarlyStopping(
         monitor=config.select,
@@ -350,14 +369,10 @@ def _fit(
         restore_best_weights=True,
     )
 
-    def validate() -> tuple[float, float]:
-        logits = full.logits(network, graph.val_nodes)
-        return _loss_and_accuracy(logits, graph.labels[graph.val_nodes])
-
     network.steps_per_execution = steps_per_execution(config, batches.n_steps)
     terminal = sys.stderr.isatty()
     try:
-        network.fit(
+        history = network.fit(
             batches.dataset(),
             steps_per_epoch=batches.n_steps,
             epochs=config.epochs,
@@ -366,7 +381,10 @@ def _fit(
             callbacks=[
                 timer,
                 callbacks.StopOnDivergence(),
-                callbacks.FullValidation(validate),
+                *_averaging(config),
+                callbacks.FullValidation(
+                    lambda: _epoch_scores(config, network, full, graph)
+                ),
                 best,
                 callbacks.History(str(folder / run_folder.HISTORY)),
                 *([] if terminal else [callbacks.EpochLine()]),
@@ -380,7 +398,35 @@ def _fit(
         if best.best_weights is not None:
             network.set_weights(best.best_weights)
             _save_weights(network, folder / run_folder.WEIGHTS)
-    return best, timer
+    return best, timer, history.history
+
+
+def _averaging(config: Config) -> list[keras.callbacks.Callback]:
+    """Puts the averaged weights into the network between epochs."""
+    if not config.weight_average:
+        return []
+    return [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)]
+
+
+def _epoch_scores(
+    config: Config,
+    network: model.AdaptiveGCN,
+    full: propagation.FullPropagation,
+    graph: Graph,
+) -> dict[str, float]:
+    """Validation loss and accuracy, and test accuracy if it is asked for."""
+    graph.release_pages()  # What training read is not needed beside this.
+    n_val = len(graph.val_nodes)
+    nodes = graph.val_nodes
+    if config.test_curve:
+        nodes = np.concatenate([nodes, graph.test_nodes])
+    logits, labels = full.logits(network, nodes), graph.labels[nodes]
+    loss, accuracy = _loss_and_accuracy(logits[:n_val], labels[:n_val])
+    scores = {"val_loss": loss, "val_accuracy": accuracy}
+    if config.test_curve:
+        _, test = _loss_and_accuracy(logits[n_val:], labels[n_val:])
+        scores["test_accuracy"] = test
+    return scores
 
 
 def _check_sampler(

@@ -31,7 +31,7 @@ from benchmarks.measure import (
 _EPOCHS = flags.DEFINE_integer("measured_epochs", 60, "epochs to measure")
 _CASES = flags.DEFINE_list(
     "cases",
-    ["cora+paper_sizes", "pubmed"],
+    ["cora", "pubmed"],
     "what to measure: flag files without .cfg, joined by +",
 )
 

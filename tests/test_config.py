@@ -27,6 +27,7 @@ OUTSIDE = [
     ("learning_rate", 0.0, "above 0"),
     ("sampler_learning_rate", 0.0, "above 0"),
     ("weight_decay", -1e-9, "at least 0"),
+    ("weight_average", 1.0, "at least 0 and at most 0.9999"),
     ("patience", -1, "at least 0"),
     ("synthetic_nodes", 29, "at least 30"),
     ("synthetic_features", 9, "at least 10"),

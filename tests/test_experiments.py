@@ -1,62 +1,453 @@
-"""The results table comes from the records and stands in the README."""
+"""Grid -> records -> tables, plots and the page."""
 
+import dataclasses
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-from absl import flags
-from absl.testing import flagsaver
+from scipy import sparse
 
-from adaptive_gcn import config, experiments, main
+from adaptive_gcn import config
+from adaptive_gcn.experiments import (
+    fingerprint,
+    grid,
+    outputs,
+    plots,
+    records,
+    report,
+    runner,
+    summaries,
+    tables,
+    variance_study,
+)
+from adaptive_gcn.graph import normalize_adjacency
 from adaptive_gcn.run_folder import RunFolderError
+from adaptive_gcn.sampling import samplers
+from tests.helpers import ring_graph
 
 ROOT = Path(__file__).parents[1]
+CELL = grid.Cell("cora", "official", "full")
 
 
-def record(folder, seed, accuracy):
-    folder.mkdir(parents=True, exist_ok=True)
-    values = {
+@pytest.fixture(autouse=True)
+def in_the_project(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+def put(results, cell, seed, accuracy=0.8, **more):
+    record = {
         "seed": seed,
         "test_accuracy": accuracy,
         "val_accuracy": accuracy + 0.01,
         "epochs": 10 * (seed + 1),
         "seconds_per_epoch": 0.5 + seed,
+        "flags": {"seed": seed, "epochs": 300},
+        "graph": {"name": cell.dataset},
+        "fingerprint": fingerprint.of_run(cell.config(seed)),
+        **more,
     }
-    (folder / f"seed{seed}.json").write_text(json.dumps(values))
+    records.write(results, cell, seed, record)
 
 
-def test_row_holds_mean_deviation_and_number_of_runs(tmp_path):
-    record(tmp_path / "cora+row1+full", 0, 0.80)
-    record(tmp_path / "cora+row1+full", 1, 0.90)
-    row = experiments.table(tmp_path).splitlines()[-1]
-    assert row == (
-        "| `cora` `row1` `full` | .8664 +- .0011 | .8500 +- .0707 | "
-        ".8600 +- .0707 | 2 | 15 | 1.000 |"
+# The grid.
+
+
+@pytest.mark.parametrize("group", grid.GROUPS)
+def test_cells_have_flag_files_and_names_of_their_own(group):
+    cells = grid.GROUPS[group]()
+    assert len({cell.name for cell in cells}) == len(cells) > 0
+    for cell in cells:
+        assert cell.config(seed=3).seed == 3
+
+
+def test_table_1_has_every_method_of_every_recipe():
+    found = {(c.dataset, c.recipe, c.method) for c in grid.GROUPS["table1"]()}
+    assert len(found) == 4 * 3 * 5
+
+
+def test_methods_of_a_recipe_share_all_other_settings():
+    of_a_method = {"method", "variance_weight"}
+    for cell in grid.GROUPS["table1"]():
+        same = dataclasses.replace(cell, method="adapt")
+        ours, theirs = cell.config().as_dict(), same.config().as_dict()
+        changed = {key for key in ours if ours[key] != theirs[key]}
+        assert changed <= of_a_method
+
+
+@pytest.mark.parametrize("recipe", ["tuned", "official", "paper"])
+def test_batch_and_draws_are_the_papers(recipe):
+    draws = {"cora": 128, "citeseer": 128, "pubmed": 256, "reddit": 512}
+    for dataset, n in draws.items():
+        settings = grid.Cell(dataset, recipe, "adapt").config()
+        assert settings.batch_size == 256
+        assert settings.samples_per_layer == (n,)
+        hidden = 256 if dataset == "reddit" else 16
+        assert settings.hidden_units == (hidden,)
+
+
+def test_curves_have_no_early_stop_and_searches_see_no_test_nodes():
+    for cell in grid.GROUPS["figure2"]():
+        assert cell.config().test_curve
+        assert cell.config().patience == 0
+    for cell in grid.GROUPS["search_cora"]():
+        assert not cell.config().evaluate_test
+
+
+# Which records are current.
+
+
+def test_comments_docstrings_and_layout_do_not_count_as_code():
+    first = 'def f(x):\n    """Say."""\n    return x + 1  # one\n'
+    second = "def f(x):\n\n    return (x + 1)\n"
+    other = "def f(x):\n    return x + 2\n"
+    assert fingerprint._meaning(first) == fingerprint._meaning(second)
+    assert fingerprint._meaning(first) != fingerprint._meaning(other)
+
+
+def test_a_record_is_current_for_its_settings_and_code(tmp_path, monkeypatch):
+    settings = CELL.config(0)
+    assert not records.is_current(tmp_path, CELL, settings)
+    put(tmp_path, CELL, 0)
+    assert records.is_current(tmp_path, CELL, settings)
+    changed = dataclasses.replace(settings, learning_rate=0.5)
+    assert not records.is_current(tmp_path, CELL, changed)
+    monkeypatch.setattr(fingerprint, "code", lambda: "other")
+    assert not records.is_current(tmp_path, CELL, settings)
+
+
+def test_records_of_other_settings_or_of_several_codes_are_not_mixed(
+    tmp_path,
+):
+    for seed in range(5):
+        put(tmp_path, CELL, seed)
+    other = fingerprint.of_run(CELL.config(5)) | {"settings": "other"}
+    put(tmp_path, CELL, 5, fingerprint=other)
+    for seed, code in ((1, "old"), (2, "old"), (3, "old"), (4, "older")):
+        wanted = fingerprint.of_run(CELL.config(seed)) | {"code": code}
+        put(tmp_path, CELL, seed, fingerprint=wanted)
+    assert [run["seed"] for run in records.read(tmp_path, CELL)] == [0]
+    records.path_of(tmp_path, CELL, 0).unlink()
+    assert [run["seed"] for run in records.read(tmp_path, CELL)] == [1, 2, 3]
+
+
+def test_a_later_flag_counts_once_it_differs_from_its_default():
+    first = fingerprint.of_run(config.Config())
+    assert fingerprint.of_run(config.Config(weight_average=0.0)) == first
+    assert fingerprint.of_run(config.Config(weight_average=0.9)) != first
+    assert fingerprint.of_run(config.Config(learning_rate=0.9)) != first
+
+
+def test_modules_that_do_not_count_exist():
+    package = ROOT / "adaptive_gcn"
+    for name in fingerprint._OTHER_MODULES:
+        assert (package / name).exists()
+
+
+def test_where_things_lie_does_not_count_as_a_setting():
+    here = config.Config(output_dir="a")
+    assert fingerprint.of_run(here) == fingerprint.of_run(config.Config())
+
+
+# The runner.
+
+
+def fake_train(_, settings):
+    if settings.seed == 1:
+        raise ValueError("training diverged: epoch 3")
+    return {
+        "seed": settings.seed,
+        "test_accuracy": 0.5 + settings.seed / 100,
+        "epochs": 1,
+        "seconds_per_epoch": 1.0,
+        "fingerprint": fingerprint.of_run(settings),
+    }
+
+
+def test_what_has_no_record_is_run_and_failures_keep_their_reason(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(runner._Worker, "train", fake_train)
+    assert runner.run([CELL], range(3), tmp_path, 2) == 1
+    assert records.failures(tmp_path, CELL) == [
+        "ValueError: training diverged: epoch 3"
+    ]
+    assert [run["seed"] for run in records.read(tmp_path, CELL)] == [0, 2]
+    printed = capsys.readouterr().out
+    assert "[3/3]" in printed
+    assert "min left" in printed
+    # Again: the failed one only, and a success takes the reason away.
+    monkeypatch.setattr(
+        runner._Worker, "train", lambda _, s: fake_train(_, CELL.config(7))
+    )
+    assert runner.run([CELL], range(3), tmp_path, 2) == 0
+    assert "3 runs, 2 have their record" in capsys.readouterr().out
+    assert not records.failures(tmp_path, CELL)
+
+
+def test_a_run_whose_process_dies_fails_and_the_next_one_runs(tmp_path):
+    worker = runner._Worker(sorted(os.sched_getaffinity(0))[0], tmp_path)
+    try:
+        with pytest.raises(RuntimeError, match="was killed"):
+            worker.train(Fatal())
+        assert worker._pool is None
+    finally:
+        worker.stop()
+
+
+class Fatal:
+    """Ends the process that unpickles it."""
+
+    def __reduce__(self):
+        return os._exit, (1,)
+
+
+@pytest.mark.slow
+def test_a_grid_killed_twice_ends_with_the_same_records(tmp_path):
+    words = ["quick", "--seeds=2", "--datasets=test", "--methods=full,iid"]
+
+    def start(folder):
+        return subprocess.Popen(
+            [
+                ROOT / "run_experiments.sh",
+                *words,
+                "--workers=1",
+                f"--results_dir={folder}",
+            ],
+            env={**os.environ, "PYTHON": sys.executable},
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    whole = start(tmp_path / "whole")
+    whole.communicate(timeout=300)
+    assert whole.returncode == 0
+    for _ in range(2):
+        cut = start(tmp_path / "cut")
+        for line in cut.stdout:
+            if line.startswith("["):
+                break
+        workers = children_of(cut.pid)
+        assert workers
+        os.kill(cut.pid, signal.SIGKILL)
+        cut.communicate()
+        # The workers do not outlive it.
+        for _ in range(100):
+            if not any(Path(f"/proc/{each}").exists() for each in workers):
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError(f"workers {workers} are still there")
+    start(tmp_path / "cut").communicate(timeout=300)
+
+    def numbers(folder):
+        found = {}
+        for path in sorted((tmp_path / folder).rglob("seed*.json")):
+            record = json.loads(path.read_text())
+            for timed in ("seconds_per_epoch", "seconds_total"):
+                del record[timed]
+            record.get("curves", {}).pop("seconds", None)
+            found[str(path.relative_to(tmp_path / folder))] = record
+        return found
+
+    assert len(numbers("whole")) == 6
+    assert numbers("whole") == numbers("cut")
+    page = (tmp_path / "whole" / "report.html").read_text()
+    assert page.count("<img") >= 1
+
+
+def children_of(pid):
+    path = Path(f"/proc/{pid}/task")
+    return [
+        int(child)
+        for task in path.iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["table1", "--weight_decay=0"], "--weight_decay is a setting"),
+        (["table1", "--datasets=Cora"], "Received: Cora"),
+        (["table1", "--methods=adapt,adpt"], "Received: adpt"),
+        (["tabel1"], "Received: tabel1"),
+        ([], "Received: none"),
+    ],
+)
+def test_words_that_select_nothing_or_change_cells_are_refused(words, message):
+    done = subprocess.run(
+        [sys.executable, "-m", "adaptive_gcn.experiments", *words],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert message in done.stdout + done.stderr
+
+
+# Summaries and tables.
+
+
+def test_welch_test_by_hand():
+    # t = -sqrt(1.5) with 4 degrees of freedom.
+    first = summary_of([0.1, 0.2, 0.3])
+    second = summary_of([0.2, 0.3, 0.4])
+    found = summaries.contrast(first, second)
+    assert found.difference == pytest.approx(-0.1)
+    assert found.p_value == pytest.approx(0.2879, abs=1e-4)
+
+
+def summary_of(accuracies, cell=CELL):
+    return summaries.Summary(
+        cell, tuple(accuracies), 0, "", 300.0, 0.1, {"epochs": 300}
     )
 
 
-def test_no_records_and_foreign_files_are_errors(tmp_path):
-    with pytest.raises(RunFolderError, match="no records"):
-        experiments.table(tmp_path)
-    (tmp_path / "cora").mkdir()
-    (tmp_path / "cora" / "x.json").write_text("{}")
-    with pytest.raises(RunFolderError, match="x.json: expected"):
-        experiments.table(tmp_path)
+def test_one_run_has_no_deviation_and_no_test():
+    single = summary_of([0.8])
+    assert single.deviation is None
+    assert summaries.contrast(single, single).p_value is None
+    alike = summary_of([0.8, 0.8])
+    assert summaries.contrast(alike, alike).p_value is None
+
+
+def test_row_holds_the_papers_figure_ours_and_the_difference():
+    adapt = summary_of([0.9, 0.8], dataclasses.replace(CELL, method="adapt"))
+    row = tables.row_of(summary_of([0.8, 0.9]), adapt)
+    assert row == (
+        "Cora",
+        "Full",
+        "official",
+        ".8664 ± .0011",
+        ".8500 ± .0707",
+        "2",
+        "-.0164",
+        "+.0000",
+        "1.0000",
+        "300",
+        "0.100",
+    )
+    assert tables.row_of(adapt, adapt)[7:9] == ("", "")
+
+
+def test_failed_runs_are_counted_and_never_a_number(tmp_path):
+    put(tmp_path, CELL, 0)
+    records.write_failure(tmp_path, CELL, 1, "diverged")
+    row = tables.row_of(*[summaries.summarize(tmp_path, CELL)] * 2)
+    assert row[4:6] == (".8000", "1 (1 failed)")
+    records.write_failure(tmp_path, CELL, 0, "diverged")
+    row = tables.row_of(*[summaries.summarize(tmp_path, CELL)] * 2)
+    assert row[4:7] == ("failed: diverged", "0 (2 failed)", "")
+
+
+def test_reddit_without_its_files_is_left_out_and_says_so(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("ADAPTIVE_GCN_DATA_DIR", str(tmp_path))
+    cell = grid.Cell("reddit", "tuned", "adapt")
+    assert runner.run([cell], range(20), tmp_path, 2) == 0
+    assert "not run: raw files needed" in capsys.readouterr().out
+    found = summaries.summarize(tmp_path, cell)
+    assert found.why_none == "not run: raw files needed"
+    assert found.n_failed == 0
+
+
+def test_foreign_files_are_errors(tmp_path):
+    path = records.path_of(tmp_path, CELL, 0)
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    with pytest.raises(RunFolderError, match=r"seed0.json: expected"):
+        records.read(tmp_path, CELL)
+
+
+def test_markdown_and_latex_hold_the_same_cells():
+    rows = [("a_b", "1 ± 2"), ("50 %", "< .0001")]
+    text = tables.markdown(rows, ("x", "y"))
+    assert text.splitlines() == [
+        "| x | y |",
+        "| --- | --- |",
+        "| a_b | 1 ± 2 |",
+        "| 50 % | < .0001 |",
+    ]
+    lines = tables.latex(rows, ("x", "y")).splitlines()
+    assert lines[0] == r"\begin{tabular}{ll}"
+    assert lines[4] == r"a\_b & 1 $\pm$ 2 \\"
+    assert lines[5] == r"50 \% & $<$ .0001 \\"
+
+
+# The page and the committed results.
+
+
+def curve(low):
+    return {
+        "seconds": [0.1, 0.1, 0.1],
+        "val_accuracy": [0.1, 0.2, 0.3],
+        "test_accuracy": [low, low + 0.1, low + 0.2],
+    }
+
+
+def test_page_holds_tables_plots_and_settings_and_asks_for_nothing(tmp_path):
+    pytest.importorskip("matplotlib")
+    for seed in range(2):
+        put(tmp_path, CELL, seed)
+        cell = dataclasses.replace(CELL, purpose="curves")
+        put(tmp_path, cell, seed, curves=curve(0.5))
+    outputs.write_all(tmp_path)
+    page = (tmp_path / outputs.PAGE).read_text()
+    assert "Table 1" in page
+    assert "Best test epoch".lower() in page.lower()
+    assert "--epochs=300" in page
+    assert 'src="data:image/png;base64,' in page
+    assert not re.search(r"(src|href)=\"(?!data:)", page)
+    assert "not run" in page
+    for name in ("table1.md", "table1.tex"):
+        assert "Full" in (tmp_path / "tables" / name).read_text()
+    for ending in ("png", "pdf"):
+        assert (tmp_path / "figures" / f"figure2_cora.{ending}").exists()
+
+
+def test_text_from_records_cannot_become_markup(tmp_path):
+    path = tmp_path / "page.html"
+    report.write(
+        path,
+        [
+            report.Section(
+                "a <b>",
+                header=("<i>",),
+                rows=[("<script>",)],
+                settings={"<u>": {"x": "<p>"}},
+            )
+        ],
+    )
+    page = path.read_text()
+    for tag in ("<b>", "<i>", "<u>"):
+        assert tag not in page
+    assert page.count("<script>") == 1
+
+
+def test_missing_matplotlib_is_said(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(plots.MissingPlotsError, match="pip install"):
+        plots.bars({"a": {"b": 1.0}}, "seconds", tmp_path / "x")
 
 
 def test_only_the_marked_section_of_a_file_is_replaced(tmp_path):
     path = tmp_path / "page.md"
     path.write_text("a\n<!-- results -->\nold\n<!-- /results -->\nb\n")
-    experiments.write_section(path, "new")
+    outputs.write_section(path, "new")
     assert path.read_text() == (
         "a\n<!-- results -->\n\nnew\n\n<!-- /results -->\nb\n"
     )
     path.write_text("no marks")
     with pytest.raises(RunFolderError, match="no lines"):
-        experiments.write_section(path, "new")
+        outputs.write_section(path, "new")
 
 
 def test_readme_shows_exactly_the_table_of_the_committed_records():
@@ -64,73 +455,27 @@ def test_readme_shows_exactly_the_table_of_the_committed_records():
     shown = re.search(
         "<!-- results -->\n(.*)<!-- /results -->", readme, re.DOTALL
     )
-    assert shown.group(1).strip() == experiments.table(ROOT / "results")
+    expected = outputs.readme_table(ROOT / "results")
+    assert shown.group(1).strip() == expected
+
+
+def test_committed_tables_are_those_of_the_committed_records(tmp_path):
+    for group in tables.TITLES:
+        table = tables.table(ROOT / "results", group)
+        path = ROOT / "results" / "tables" / f"{group}.md"
+        has_runs = any(row[5] != "0" for row in table.rows)
+        assert path.exists() == has_runs
+        if has_runs:
+            assert path.read_text() == tables.markdown(table.rows) + "\n"
 
 
 def test_records_name_no_folder_and_no_host():
-    paths = list((ROOT / "results").glob("*/*.json"))
+    paths = list((ROOT / "results").rglob("*.json"))
     assert paths
     for path in paths:
         flags = json.loads(path.read_text())["flags"]
         assert not {"data_dir", "output_dir"} & set(flags)
         assert "/home" not in path.read_text()
-
-
-FAKE_PYTHON = """#!/usr/bin/env bash
-if [[ $1 == -c ]]; then echo 0; exit; fi
-if [[ $2 == adaptive_gcn.experiments ]]; then echo table; exit; fi
-for word in "$@"; do
-  case $word in
-    --seed=*) seed=${word#*=} ;;
-    --output_dir=*) dir=${word#*=} ;;
-  esac
-done
-if [[ $seed == 1 ]]; then echo "diverged"; exit 1; fi
-echo "$*" >>"$LOG"
-echo "{}" >"$dir/result.json"
-"""
-
-
-def test_script_runs_what_is_missing_and_marks_failures(tmp_path):
-    python = tmp_path / "python"
-    python.write_text(FAKE_PYTHON)
-    python.chmod(0o755)
-    log, results = tmp_path / "log", tmp_path / "results"
-    environment = {
-        **os.environ,
-        "PYTHON": str(python),
-        "RESULTS_DIR": str(results),
-        "SEEDS": "3",
-        "JOBS": "1",
-        "LOG": str(log),
-    }
-    command = [str(ROOT / "run_experiments.sh"), "cora+row1+full"]
-    for _ in range(2):
-        done = subprocess.run(command, env=environment, capture_output=True)
-        assert done.returncode == 1
-        assert b"seed 1 failed" in done.stderr
-    cell = results / "cora+row1+full"
-    assert sorted(path.name for path in cell.iterdir()) == [
-        "seed0.json",
-        "seed1.failed",
-        "seed2.json",
-    ]
-    assert (cell / "seed1.failed").read_text() == "diverged\n"
-    runs = log.read_text().splitlines()
-    assert len(runs) == 2  # The second call did not run them again.
-    flags = "--flagfile=flags/cora.cfg --flagfile=flags/row1.cfg"
-    assert flags in runs[0]
-
-
-def test_failed_runs_are_counted_and_never_a_number(tmp_path):
-    record(tmp_path / "cora", 0, 0.80)
-    (tmp_path / "cora" / "seed1.failed").write_text("diverged\n")
-    (tmp_path / "pubmed").mkdir()
-    (tmp_path / "pubmed" / "seed0.failed").write_text("diverged\n")
-    rows = experiments.table(tmp_path).splitlines()[2:]
-    assert "| 1 (1 failed) |" in rows[0]
-    assert "| failed |" in rows[1]
-    assert "0 (1 failed)" in rows[1]
 
 
 NOT_RECORDED = {*config.PLACES, "seed"}
@@ -140,6 +485,9 @@ LATER = {
     "link_ends": "auto",
     "reddit_like_scale": 1.0,
     "block_entries": 500_000,
+    "evaluate_test": True,
+    "test_curve": False,
+    "weight_average": 0.0,
 }
 
 
@@ -149,20 +497,73 @@ def test_later_flags_have_the_defaults_that_change_nothing():
         assert getattr(config.Config(), name) == value
 
 
-def test_records_have_the_flags_of_their_flag_files(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    for folder in (ROOT / "results").iterdir():
-        words = [f"--flagfile=flags/{n}.cfg" for n in folder.name.split("+")]
-        with flagsaver.flagsaver():
-            flags.FLAGS.unparse_flags()
-            expected = main.parse_flags(["main", *words]).as_dict()
-        for path in folder.glob("*.json"):
-            found = json.loads(path.read_text())["flags"]
-            assert path.name == f"seed{found.pop('seed')}.json"
-            assert found == {key: expected[key] for key in found}
-            missing = set(expected) - set(found) - NOT_RECORDED
-            # Flags that came later, at values that change nothing.
-            assert missing <= LATER.keys()
-            assert {key: expected[key] for key in missing} == {
-                key: LATER[key] for key in missing
-            }
+def test_records_have_the_flags_of_their_cells():
+    n_found = 0
+    for cells in grid.GROUPS.values():
+        for cell in cells():
+            expected = cell.config().as_dict()
+            for record in records.read(ROOT / "results", cell):
+                n_found += 1
+                found = record["flags"]
+                assert {**found, "seed": 0} == {
+                    key: expected[key] for key in found
+                }
+                assert set(expected) - set(found) <= NOT_RECORDED | set(LATER)
+    assert n_found
+
+
+# The variance study.
+
+
+def layer_of(hidden):
+    matrix = normalize_adjacency(ring_graph(6).adjacency, "row")
+    return variance_study.Layer(matrix, hidden, np.linspace(0.5, 2, 6))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_closed_form_is_the_enumerated_variance_of_one_draw(form):
+    hidden = np.random.default_rng(0).normal(size=(6, 3))
+    layer = layer_of(form(hidden))
+    block = variance_study.block_of(layer, np.array([0, 3]))
+    entries = block.entries.toarray()
+    mean = entries @ hidden[block.candidates]
+    for name, q in variance_study.proposals(layer, block).items():
+        if name == "iid":
+            continue  # Sums to less than 1 here.
+        second = sum(
+            q[u]
+            * np.sum((np.outer(entries[:, u], hidden[node]) / q[u] - mean) ** 2)
+            for u, node in enumerate(block.candidates)
+        )
+        expected = second / np.sum(mean**2)
+        found = variance_study.relative_variance(block, q)
+        assert found == pytest.approx(expected)
+
+
+def test_nothing_beats_the_optimum():
+    layer = layer_of(np.random.default_rng(1).normal(size=(6, 3)))
+    block = variance_study.block_of(layer, np.array([1, 4]))
+    found = {
+        name: variance_study.relative_variance(block, q)
+        for name, q in variance_study.proposals(layer, block).items()
+    }
+    least = found.pop(variance_study.OPTIMUM)
+    assert least < min(found.values())
+
+
+@pytest.mark.parametrize("kind", ["iid", "l2, trained g"])
+def test_samplers_have_the_variance_of_the_closed_form(kind):
+    layer = layer_of(np.random.default_rng(2).normal(size=(6, 3)))
+    parents = np.array([0, 2, 5])
+    block = variance_study.block_of(layer, parents)
+    q = variance_study.proposals(layer, block)[kind]
+    sampler = (
+        samplers.IIDSampler(layer.matrix)
+        if kind == "iid"
+        else samplers.AdaptiveSampler(layer.matrix, "l2")
+    )
+    sampler.refresh(layer.importance)
+    found = variance_study.simulated(sampler, layer, parents, 4, 3000)
+    expected = variance_study.relative_variance(block, q) / 4
+    error = abs(found["relative_variance"] - expected)
+    assert error < 4 * found["standard_error"]

@@ -474,7 +474,7 @@ def test_graph_without_test_nodes_gets_no_test_scores(tmp_path, monkeypatch):
     record = training.train(config_of(tmp_path, epochs=1))
     for name in ("test_accuracy", "micro_f1", "macro_f1"):
         assert record[name] is None
-    assert "none (no test nodes)" in training.describe(record)
+    assert "none (no test nodes" in training.describe(record)
     assert set(training.evaluate(config_of(tmp_path))) == {"validation"}
 
 
@@ -754,3 +754,56 @@ def test_sampler_weights_that_are_no_numbers_are_told_as_such(tmp_path):
     )
     with pytest.raises(callbacks.TrainingDivergedError, match="diverged"):
         training.train(config)
+
+
+def small_config(tmp_path, **changes):
+    settings = {
+        "synthetic_nodes": 200,
+        "synthetic_features": 50,
+        "synthetic_classes": 3,
+        "epochs": 4,
+        "patience": 0,
+        "output_dir": str(tmp_path / "run"),
+        **changes,
+    }
+    return config_of(settings.pop("output_dir"), **settings)
+
+
+def small_run(tmp_path, **changes):
+    return training.train(small_config(tmp_path, **changes))
+
+
+@pytest.mark.parametrize("changes", [{}, {"patience": 1, "epochs": 30}])
+def test_averaged_weights_are_what_is_validated_and_kept(tmp_path, changes):
+    plain = small_run(tmp_path / "plain")
+    record = small_run(tmp_path, weight_average=0.9, **changes)
+    lines = (tmp_path / "run" / "history.csv").read_text().splitlines()
+    place = lines[0].split(",").index("val_loss")
+    best = min(float(line.split(",")[place]) for line in lines[1:])
+    assert record["val_loss"] == pytest.approx(best, rel=1e-4)
+    assert record["val_loss"] != plain["val_loss"]
+    config = small_config(tmp_path, weight_average=0.9, **changes)
+    again = training.evaluate(config)
+    assert again["validation"]["loss"] == pytest.approx(best, rel=1e-4)
+
+
+def test_test_curve_is_recorded_and_changes_nothing_else(tmp_path):
+    plain = small_run(tmp_path / "plain")
+    record = small_run(tmp_path, test_curve=True)
+    curves = record["curves"]
+    assert {len(values) for values in curves.values()} == {4}
+    assert curves["test_accuracy"][record["best_epoch"] - 1] == pytest.approx(
+        record["test_accuracy"]
+    )
+    for key in ("test_accuracy", "val_loss", "best_epoch"):
+        assert record[key] == plain[key]
+
+
+def test_test_nodes_are_left_alone_if_they_are_not_to_be_scored(tmp_path):
+    record = small_run(tmp_path, evaluate_test=False)
+    assert record["test_accuracy"] is None
+    assert "none" in training.describe(record)
+    config = small_config(tmp_path, evaluate_test=False)
+    assert set(training.evaluate(config)) == {"validation"}
+    with pytest.raises(ConfigError, match="Use one of the two"):
+        small_config(tmp_path, evaluate_test=False, test_curve=True)

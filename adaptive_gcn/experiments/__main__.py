@@ -1,0 +1,120 @@
+"""The paper's tables and figures: `./run_experiments.sh GROUP ...`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+
+from absl import app, flags, logging
+
+from adaptive_gcn.config import PLACES, Config
+from adaptive_gcn.experiments import grid, outputs, plots, runner, studies
+
+_SEEDS = flags.DEFINE_integer("seeds", 20, "runs of each cell", 1)
+_FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "the first seed", 0)
+_DATASETS = flags.DEFINE_list("datasets", [], "only these data sets")
+_METHODS = flags.DEFINE_list("methods", [], "only these methods")
+_RECIPES = flags.DEFINE_list("recipes", [], "only these recipes")
+_WORKERS = flags.DEFINE_integer(
+    "workers", len(os.sched_getaffinity(0)), "runs at a time, one a core", 1
+)
+_RESULTS_DIR = flags.DEFINE_string(
+    "results_dir", "results", "folder of the records"
+)
+_WRITE_INTO = flags.DEFINE_string(
+    "write_into", "", "file whose results section to replace by the table"
+)
+
+
+_EVERYTHING = [
+    name for name in grid.GROUPS if name != "quick" and "search" not in name
+]
+_QUICK_DIR = "runs/quick"  # Where the quick check leaves its records.
+
+
+def _cells(group: str) -> list[grid.Cell]:
+    wanted = _filters()
+    return [
+        cell
+        for cell in grid.GROUPS[group]()
+        if all(not v or getattr(cell, key) in v for key, v in wanted.items())
+    ]
+
+
+def _groups(words: list[str]) -> list[str]:
+    known = [*grid.GROUPS, "all", "report"]
+    if not words or not set(words) <= set(known):
+        raise app.UsageError(
+            f"expected one or more of: {', '.join(known)}. "
+            f"Received: {' '.join(words) or 'none'}"
+        )
+    groups = _EVERYTHING if "all" in words else words
+    return [group for group in groups if group != "report"]
+
+
+def _check_flags(groups: list[str]) -> None:
+    """Refuse what would change cells in silence, or select none of them."""
+    for field in dataclasses.fields(Config):
+        if field.name not in PLACES and flags.FLAGS[field.name].present:
+            raise app.UsageError(
+                f"--{field.name} is a setting of the cells, which the flag "
+                "files give. Use python -m adaptive_gcn.main for other runs"
+            )
+    cells = [cell for group in groups for cell in grid.GROUPS[group]()]
+    for key, wanted in _filters().items():
+        known = dict.fromkeys(getattr(cell, key) for cell in cells)
+        unknown = [each for each in wanted if each not in known]
+        if groups and unknown:
+            raise app.UsageError(
+                f"--{key}s={','.join(wanted)}: expected some of "
+                f"{', '.join(known)}. Received: {', '.join(unknown)}"
+            )
+
+
+def _filters() -> dict[str, list[str]]:
+    return {
+        "dataset": _DATASETS.value,
+        "method": _METHODS.value,
+        "recipe": _RECIPES.value,
+    }
+
+
+def _run(group: str, results: Path) -> int:
+    first = _FIRST_SEED.value
+    seeds = range(first, first + _SEEDS.value)
+    # What is timed runs by itself.
+    n_workers = 1 if group == "figure3a" else _WORKERS.value
+    print(f"{group}:", flush=True)
+    n_failed = runner.run(_cells(group), seeds, results, n_workers)
+    if group == "variance":
+        n_failed += studies.run(results, _DATASETS.value)
+    return n_failed
+
+
+def main(argv: list[str]) -> None:
+    """Run the groups named on the command line, then write what they show."""
+    groups = _groups(argv[1:])
+    _check_flags(groups)
+    results = Path(_RESULTS_DIR.value)
+    if groups == ["quick"] and not flags.FLAGS["results_dir"].present:
+        results = Path(_QUICK_DIR)
+    logging.set_verbosity(logging.WARNING)
+    try:
+        n_failed = sum([_run(group, results) for group in groups])
+        outputs.write_all(results)
+        if _WRITE_INTO.value:
+            text = outputs.readme_table(results)
+            outputs.write_section(Path(_WRITE_INTO.value), text)
+    except (OSError, plots.MissingPlotsError, flags.Error) as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        print("stopped; call again to go on", file=sys.stderr)
+        sys.exit(130)
+    print(f"tables, figures and {outputs.PAGE} are in {results}")
+    sys.exit(1 if n_failed else 0)
+
+
+if __name__ == "__main__":
+    app.run(main)

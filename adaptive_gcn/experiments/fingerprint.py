@@ -1,0 +1,92 @@
+"""Which records are those of the present code and settings."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import adaptive_gcn
+from adaptive_gcn.config import LATER, PLACES, Config
+
+# What the numbers of a run do not depend on: how runs are started, logged,
+# stored and reported. All other modules count.
+_OTHER_MODULES = {
+    "ahead.py",
+    "errors.py",
+    "main.py",
+    "memory.py",
+    "memory_map.py",
+    "run_folder.py",
+    *(
+        f"datasets/{name}.py"
+        for name in (
+            "builders",
+            "checksums",
+            "data_warnings",
+            "download",
+            "new_file",
+            "npy_stream",
+            "raw_files",
+            "restricted_pickle",
+            "store",
+            "writers",
+        )
+    ),
+}
+# Flags that change no number. A flag that came later counts once it differs
+# from its default, which is what was done before.
+_FREE = {*PLACES, "block_entries"}
+
+
+def of_run(config: Config) -> dict[str, str]:
+    """Short hashes of the code and of the settings that a run depends on."""
+    defaults = {each.name: each.default for each in dataclasses.fields(config)}
+    settings = {
+        name: value
+        for name, value in config.as_dict().items()
+        if name not in _FREE and not (name in LATER and value == defaults[name])
+    }
+    text = json.dumps(settings, sort_keys=True)
+    return {"code": code(), "settings": _short(text)}
+
+
+@functools.cache
+def code() -> str:
+    """Hash of the modules that count, without comments and layout."""
+    package = Path(adaptive_gcn.__file__).parent
+    paths = [
+        path
+        for folder in (".", "sampling", "datasets")
+        for path in sorted((package / folder).glob("*.py"))
+        if path.relative_to(package).as_posix() not in _OTHER_MODULES
+    ]
+    return _short(
+        "\n".join(_meaning(path.read_text("utf-8")) for path in paths)
+    )
+
+
+def _meaning(source: str) -> str:
+    """Source without comments, docstrings and layout."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        body: list[Any] = getattr(node, "body", [])
+        if body and isinstance(body, list) and _is_text(body[0]):
+            del body[0]
+    return ast.unparse(tree)
+
+
+def _is_text(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,100 @@
+"""The records of runs: one JSON file a run, one folder a cell."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from adaptive_gcn import run_folder
+from adaptive_gcn.config import Config
+from adaptive_gcn.experiments import fingerprint
+from adaptive_gcn.experiments.grid import Cell
+
+
+def path_of(results: Path, cell: Cell, seed: int) -> Path:
+    """Where the record of a run is."""
+    return results / cell.name / f"seed{seed}.json"
+
+
+def failure_of(results: Path, cell: Cell, seed: int) -> Path:
+    """Where the reason is kept why a run has no record."""
+    return path_of(results, cell, seed).with_suffix(".failed")
+
+
+def is_current(results: Path, cell: Cell, config: Config) -> bool:
+    """Whether a run has a record of the present code and its settings."""
+    path = path_of(results, cell, config.seed)
+    if not path.exists():
+        return False
+    wanted = fingerprint.of_run(config)
+    return run_folder.read_json(path).get("fingerprint") == wanted
+
+
+def write(results: Path, cell: Cell, seed: int, record: dict[str, Any]) -> None:
+    """Write the record of a run, all or nothing."""
+    path = path_of(results, cell, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    run_folder.write_json(path, record)
+    failure_of(results, cell, seed).unlink(missing_ok=True)
+
+
+def write_failure(results: Path, cell: Cell, seed: int, reason: str) -> None:
+    """Note why a run failed, in place of any record that it had."""
+    path = failure_of(results, cell, seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    run_folder.write_text(path, reason + "\n")
+    path_of(results, cell, seed).unlink(missing_ok=True)
+
+
+def read(results: Path, cell: Cell) -> list[dict[str, Any]]:
+    """The records of a cell, by seed.
+
+    All have the present settings of the cell and come from the same code: the
+    present one if any does, or else that of most of them.
+
+    Raises:
+        RunFolderError: If a file there is not the record of a run.
+    """
+    records = []
+    for path in (results / cell.name).glob("seed*.json"):
+        record = run_folder.read_json(path)
+        if not {"test_accuracy", "fingerprint"} <= record.keys():
+            raise run_folder.RunFolderError(
+                f"{path}: expected a copy of a run's {run_folder.RESULT}"
+            )
+        records.append(record)
+    alike = _of_one_code(_of_the_cell(records, cell))
+    return sorted(alike, key=lambda record: record["seed"])
+
+
+def _of_the_cell(
+    records: list[dict[str, Any]], cell: Cell
+) -> list[dict[str, Any]]:
+    if not records:
+        return []
+    config = cell.config()
+    return [
+        record
+        for record in records
+        if record["fingerprint"]["settings"]
+        == fingerprint.of_run(dataclasses.replace(config, seed=record["seed"]))[
+            "settings"
+        ]
+    ]
+
+
+def _of_one_code(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    found = collections.Counter(r["fingerprint"]["code"] for r in records)
+    if not found:
+        return []
+    (most, _), *_ = found.most_common()
+    chosen = fingerprint.code() if fingerprint.code() in found else most
+    return [r for r in records if r["fingerprint"]["code"] == chosen]
+
+
+def failures(results: Path, cell: Cell) -> list[str]:
+    """The reasons of the runs of a cell that failed."""
+    paths = sorted((results / cell.name).glob("seed*.failed"))
+    return [" ".join(path.read_text("utf-8").split()) for path in paths]

@@ -1,0 +1,109 @@
+"""Tables and plots -> one static page that holds everything it shows."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import html
+import json
+import string
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from adaptive_gcn import run_folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        title: Its heading.
+        text: A paragraph, or "".
+        header: Heads of the columns of its table; none if it has no table.
+        rows: Rows of the table.
+        images: PNG files to show.
+        settings: Flags, by the name of their cell.
+        name: Of the files of its table; else made of its title.
+    """
+
+    title: str
+    text: str = ""
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    images: Sequence[Path] = ()
+    settings: dict[str, dict[str, Any]] = dataclasses.field(
+        default_factory=dict
+    )
+    name: str = ""
+
+
+def write(path: Path, sections: Iterable[Section]) -> None:
+    """Write the page."""
+    parts = {
+        "style": _part("page.css"),
+        "script": _part("page.js"),
+        "sections": "\n".join(map(_section, sections)),
+    }
+    page = string.Template(_part("page.html")).substitute(parts)
+    run_folder.write_text(path, page)
+
+
+def _part(name: str) -> str:
+    folder = resources.files("adaptive_gcn.experiments") / "page"
+    return (folder / name).read_text(encoding="utf-8").rstrip()
+
+
+def _section(section: Section) -> str:
+    parts = [f"<h2>{html.escape(section.title)}</h2>"]
+    if section.text:
+        parts.append(f"<p>{html.escape(section.text)}</p>")
+    if section.header:
+        parts.append(_table(section))
+    parts += [_image(path) for path in section.images]
+    parts += [_settings(*item) for item in section.settings.items()]
+    return "\n".join(["<section>", *parts, "</section>"])
+
+
+def _table(section: Section) -> str:
+    label = f"filter rows of {section.title}"
+    heads = "".join(
+        f'<th scope="col"><button>{html.escape(each)}</button></th>'
+        for each in section.header
+    )
+    rows = "\n".join(
+        f"<tr>{''.join(f'<td>{html.escape(each)}</td>' for each in row)}</tr>"
+        for row in section.rows
+    )
+    return (
+        f'<input type="search" placeholder="filter rows" '
+        f'aria-label="{html.escape(label)}">\n'
+        '<div class="scroll"><table>\n'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n"
+        "</table></div>"
+    )
+
+
+def _image(path: Path) -> str:
+    data = base64.b64encode(path.read_bytes()).decode()
+    name = html.escape(path.stem.replace("_", " "))
+    return (
+        f'<figure><img alt="{name}" src="data:image/png;base64,{data}">'
+        "</figure>"
+    )
+
+
+def _settings(name: str, flags: dict[str, Any]) -> str:
+    text = "\n".join(f"--{key}={_flag(v)}" for key, v in flags.items())
+    return (
+        f"<details><summary>{html.escape(name)}</summary>"
+        f"<pre>{html.escape(text)}</pre></details>"
+    )
+
+
+def _flag(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,57 @@
+"""Runs the variance study of each graph that has no record of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from adaptive_gcn import run_folder
+from adaptive_gcn.experiments import fingerprint
+from adaptive_gcn.experiments.grid import Cell
+
+# The network is the tuned one, on Reddit's size with both layers sampled.
+CELLS = {
+    "cora": Cell("cora", "tuned", "adapt"),
+    "citeseer": Cell("citeseer", "tuned", "adapt"),
+    "pubmed": Cell("pubmed", "tuned", "adapt"),
+    "reddit_like": Cell(
+        "reddit",
+        "tuned",
+        "adapt+sampled_bottom",
+        words=("--dataset=reddit_like", "--epochs=5"),
+    ),
+}
+
+
+def run(results: Path, only: Sequence[str] = ()) -> int:
+    """Study each graph, or only some, unless its record is current.
+
+    Returns:
+        The number of studies that failed; each says why.
+    """
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    n_failed = 0
+    for name, cell in CELLS.items():
+        if only and name not in only:
+            continue
+        path = results / "variance" / f"{name}.json"
+        config = cell.config()
+        wanted = fingerprint.of_run(config)
+        if (
+            path.exists()
+            and run_folder.read_json(path)["fingerprint"] == wanted
+        ):
+            continue
+        print(f"variance study: {name}", flush=True)
+        from adaptive_gcn.experiments import variance_study  # TensorFlow.
+
+        try:
+            record = variance_study.study(config)
+        except Exception as error:  # The other graphs can still be studied.
+            print(f"failed: {type(error).__name__}: {error}", flush=True)
+            n_failed += 1
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        run_folder.write_json(path, {**record, "fingerprint": wanted})
+    return n_failed

@@ -1,0 +1,184 @@
+"""Summaries -> tables in Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from adaptive_gcn.experiments.grid import GROUPS, Cell
+from adaptive_gcn.experiments.summaries import Summary, contrast, summarize
+
+_NAMES = {
+    "cora": "Cora",
+    "citeseer": "Citeseer",
+    "pubmed": "Pubmed",
+    "reddit": "Reddit",
+    "test": "generated graph",
+    "full": "Full",
+    "iid": "IID",
+    "node_wise": "Node-Wise",
+    "no_vr": "Adapt (no vr)",
+    "adapt": "Adapt",
+    "skip": "skip",
+    "two_hop": "2-hop",
+    "all_layers": "all layers",
+}
+
+HEADER = (
+    "data set",
+    "method",
+    "recipe",
+    "paper",
+    "ours",
+    "runs",
+    "ours - paper",
+    "Adapt - this",
+    "Welch p",
+    "epochs",
+    "s/epoch",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of text under a header.
+
+    Attributes:
+        name: Of its files.
+        title: Above it.
+        rows: Each as long as `HEADER`.
+    """
+
+    name: str
+    title: str
+    rows: list[tuple[str, ...]]
+
+
+TITLES = {
+    "table1": "Table 1: test accuracy",
+    "table2": "Table 2: skip connection and 2-hop sampling, Cora",
+    "all_layers": "Appendix: variance reduced in all layers, Cora",
+    "supplement": "Appendix: skip connection, Citeseer and Pubmed",
+    "free": "Sizes free: our batch or number of draws",
+    "best_validation": "Best validation: the settings that won the searches",
+    "quick": "Quick check on a generated graph",
+}
+
+
+def table(results: Path, group: str) -> Table:
+    """The table of a group of cells."""
+    summaries = [
+        summarize(results, cell) for cell in GROUPS[group]() if not cell.purpose
+    ]
+    adapt = {
+        (each.cell.dataset, each.cell.recipe): each
+        for each in summaries
+        if each.cell.method == "adapt"
+    }
+    rows = [
+        row_of(
+            each,
+            adapt.get((each.cell.dataset, each.cell.recipe))
+            or summarize(results, _adapt(each.cell)),
+        )
+        for each in summaries
+    ]
+    return Table(group, TITLES[group], rows)
+
+
+def _adapt(cell: Cell) -> Cell:
+    """Adapt as Table 1 has it in the recipe of a cell."""
+    return dataclasses.replace(cell, method="adapt", words=())
+
+
+def row_of(summary: Summary, adapt: Summary) -> tuple[str, ...]:
+    """A row: the cell, the paper's figure, ours, and Adapt's against it."""
+    cell = summary.cell
+    against = contrast(adapt, summary) if adapt.cell != cell else None
+    runs = str(summary.n)
+    if summary.n_failed:
+        runs += f" ({summary.n_failed} failed)"
+    return (
+        name_of(cell.dataset),
+        name_of(cell.method),
+        " ".join([cell.recipe, *cell.words]),
+        _spread(*summary.reported) if summary.reported else "",
+        _ours(summary),
+        runs,
+        _signed(summary.difference),
+        _signed(against.difference if against else None),
+        _probability(against.p_value if against else None),
+        f"{summary.epochs:.0f}" if summary.n else "",
+        f"{summary.seconds_per_epoch:.3f}" if summary.n else "",
+    )
+
+
+def name_of(word: str) -> str:
+    """The name of a data set or method for people."""
+    return " + ".join(_NAMES.get(part, part) for part in word.split("+"))
+
+
+def _ours(summary: Summary) -> str:
+    if not summary.n:
+        return summary.why_none
+    return _spread(summary.mean, summary.deviation)
+
+
+def _spread(mean: float, deviation: float | None) -> str:
+    text = _digits(mean)
+    return text if deviation is None else f"{text} ± {_digits(deviation)}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.4f}".replace("0.", ".", 1)
+
+
+def _digits(value: float) -> str:
+    return f"{value:.4f}".removeprefix("0")
+
+
+def _probability(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "< .0001" if value < 1e-4 else _digits(value)
+
+
+def markdown(
+    rows: Sequence[Sequence[str]], header: Sequence[str] = HEADER
+) -> str:
+    """A Markdown table."""
+    cells = [[each.replace("|", r"\|") for each in row] for row in rows]
+    lines = [header, ["---"] * len(header), *cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def latex(rows: Sequence[Sequence[str]], header: Sequence[str] = HEADER) -> str:
+    """A LaTeX tabular."""
+    body = [" & ".join(map(_escape, row)) + r" \\" for row in (header, *rows)]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{'l' * len(header)}}}",
+            r"\hline",
+            body[0],
+            r"\hline",
+            *body[1:],
+            r"\hline",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def _escape(text: str) -> str:
+    for old, new in (
+        ("\\", r"\textbackslash{}"),
+        ("_", r"\_"),
+        ("&", r"\&"),
+        ("%", r"\%"),
+        ("±", r"$\pm$"),
+        ("<", r"$<$"),
+        ("#", r"\#"),
+        ("^", r"\^{}"),
+    ):
+        text = text.replace(old, new)
+    return text
