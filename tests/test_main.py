@@ -388,6 +388,8 @@ def test_interrupt_during_imports_ends_in_one_line(tmp_path, start, mode, slow):
         text=True,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        # A job in the background is started with interrupts left out.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout.readline() == "importing\n"
     process.send_signal(signal.SIGINT)
