@@ -59,15 +59,14 @@ def write_all(results: Path) -> None:
 
 def readme_table(results: Path) -> str:
     """What the README shows: our settings where they were run, and Reddit."""
-    wanted = [0, 1, 2, 3, 4, 5, 6]
     rows = [
-        [row[place] for place in wanted]
+        row[:7]
         for group in ("table1", "free")
         for row in tables.table(results, group).rows
         if row[2] in ("tuned", "free")
         and (row[5] != "0" or row[:2] == ("Reddit", "Adapt"))
     ]
-    return tables.markdown(rows, [tables.HEADER[place] for place in wanted])
+    return tables.markdown(rows, tables.HEADER[:7])
 
 
 def write_section(path: Path, text: str) -> None:
@@ -103,9 +102,7 @@ def _file_name(title: str) -> str:
 
 def _table_section(results: Path, group: str) -> report.Section | None:
     table = tables.table(results, group)
-    cells = [cell for cell in GROUPS[group]() if not cell.purpose]
-    summaries = [summarize(results, cell) for cell in cells]
-    if not any(each.n for each in summaries):
+    if not any(each.n for each in table.summaries):
         return None
     return report.Section(
         table.title,
@@ -113,7 +110,7 @@ def _table_section(results: Path, group: str) -> report.Section | None:
         header=tables.HEADER,
         rows=table.rows,
         settings={
-            each.cell.name: each.settings for each in summaries if each.n
+            each.cell.name: each.settings for each in table.summaries if each.n
         },
     )
 

@@ -25,7 +25,11 @@ def failure_of(results: Path, cell: Cell, seed: int) -> Path:
 
 def is_current(results: Path, cell: Cell, config: Config) -> bool:
     """Whether a run has a record of the present code and its settings."""
-    path = path_of(results, cell, config.seed)
+    return is_of(path_of(results, cell, config.seed), config)
+
+
+def is_of(path: Path, config: Config) -> bool:
+    """Whether a file holds a record of the present code and these settings."""
     if not path.exists():
         return False
     wanted = fingerprint.of_run(config)

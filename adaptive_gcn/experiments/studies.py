@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adaptive_gcn import run_folder
-from adaptive_gcn.experiments import fingerprint
+from adaptive_gcn.experiments import fingerprint, records
 from adaptive_gcn.experiments.grid import Cell
 
 # The network is the tuned one, on Reddit's size with both layers sampled.
@@ -37,12 +37,9 @@ def run(results: Path, only: Sequence[str] = ()) -> int:
             continue
         path = results / "variance" / f"{name}.json"
         config = cell.config()
-        wanted = fingerprint.of_run(config)
-        if (
-            path.exists()
-            and run_folder.read_json(path)["fingerprint"] == wanted
-        ):
+        if records.is_of(path, config):
             continue
+        wanted = fingerprint.of_run(config)
         print(f"variance study: {name}", flush=True)
         from adaptive_gcn.experiments import variance_study  # TensorFlow.
 

@@ -45,13 +45,13 @@ class Table:
     """Rows of text under a header.
 
     Attributes:
-        name: Of its files.
         title: Above it.
+        summaries: Of its cells, one a row.
         rows: Each as long as `HEADER`.
     """
 
-    name: str
     title: str
+    summaries: list[Summary]
     rows: list[tuple[str, ...]]
 
 
@@ -84,7 +84,7 @@ def table(results: Path, group: str) -> Table:
         )
         for each in summaries
     ]
-    return Table(group, TITLES[group], rows)
+    return Table(TITLES[group], summaries, rows)
 
 
 def _adapt(cell: Cell) -> Cell:
