@@ -16,6 +16,9 @@ from scipy import sparse
 
 from adaptive_gcn import config
 from adaptive_gcn.experiments import (
+    appendices,
+    confirm,
+    figures,
     fingerprint,
     grid,
     outputs,
@@ -191,6 +194,33 @@ def test_what_has_no_record_is_run_and_failures_keep_their_reason(
     assert not records.failures(tmp_path, CELL)
 
 
+def test_records_of_earlier_code_stay_where_a_run_gives_the_same_numbers(
+    tmp_path, monkeypatch, capsys
+):
+    other = grid.Cell("cora", "official", "iid")
+    timed = grid.Cell("pubmed", "tuned", "full", "times")
+    monkeypatch.setattr(runner._Worker, "train", fake_train)
+    for cell in (CELL, other, timed):
+        for seed in (0, 2):
+            record = fake_train(None, cell.config(seed))
+            record["test_accuracy"] += cell is other
+            records.write(tmp_path, cell, seed, record)
+    before = records.path_of(tmp_path, timed, 0).read_text()
+    old = fingerprint.code()
+    monkeypatch.setattr(fingerprint, "code", lambda: "new")
+    assert confirm.confirm([CELL, other, timed], tmp_path, 2) == 1
+    assert "cora/official/iid: other numbers now" in capsys.readouterr().out
+    for seed in (0, 2):
+        assert records.is_current(tmp_path, CELL, CELL.config(seed))
+        assert not records.is_current(tmp_path, other, other.config(seed))
+    assert [r["made_by"] for r in records.read(tmp_path, CELL)] == [old, old]
+    assert records.path_of(tmp_path, timed, 0).read_text() == before
+    # A second time the first hash stays.
+    monkeypatch.setattr(fingerprint, "code", lambda: "newer")
+    assert confirm.confirm([CELL], tmp_path, 1) == 0
+    assert records.read(tmp_path, CELL)[0]["made_by"] == old
+
+
 def test_a_run_whose_process_dies_fails_and_the_next_one_runs(tmp_path):
     worker = runner._Worker(sorted(os.sched_getaffinity(0))[0], tmp_path)
     try:
@@ -335,6 +365,62 @@ def test_row_holds_the_papers_figure_ours_and_the_difference():
         "0.100",
     )
     assert tables.row_of(adapt, adapt)[7:9] == ("", "")
+
+
+def test_draws_stand_beside_the_variance_of_their_number(tmp_path):
+    for n, accuracy in ((32, 0.8), (64, 0.9)):
+        cell = grid.Cell(
+            "cora", "tuned", "adapt", "draws", (f"--samples_per_layer={n}",)
+        )
+        put(tmp_path, cell, 0, accuracy, flags={"samples_per_layer": [n]})
+    after = {"iid": 500.0, "l2, trained g": 192.0}
+    study = {
+        "graph": {"name": "cora"},
+        "layers": {"top": {"after": after}},
+    }
+    section = figures.draws(tmp_path, [study])
+    assert section.rows == [
+        ("Cora", "Adapt", "32", "6", ".8000", "1", "0.500"),
+        ("Cora", "Adapt", "64", "3", ".9000", "1", "0.500"),
+    ]
+    assert section.images[0].exists()
+
+
+def test_simulations_stand_beside_their_closed_form():
+    study = {
+        "graph": {"name": "cora"},
+        "flags": {"samples_per_layer": [64, 128]},
+        "layers": {"top": {"before": {"iid": 256}, "after": {"iid": 128}}},
+        "monte_carlo": {
+            "draws": 128,
+            "iid": {
+                "closed_form": 4.0,
+                "relative_variance": 4.125,
+                "standard_error": 0.25,
+            },
+        },
+    }
+    closed, simulated = appendices.variance([study])
+    assert closed.rows == [("cora", "top", "128", "iid", "2", "1")]
+    assert simulated.rows == [("cora", "128", "iid", "4", "4.12", "0.25")]
+    assert study["monte_carlo"]["draws"] == 128
+
+
+def test_readme_has_a_row_of_the_paper_and_one_of_each_of_our_settings(
+    tmp_path,
+):
+    for seed in range(2):
+        put(tmp_path, grid.Cell("cora", "tuned", "full"), seed, 0.875)
+    put(tmp_path, grid.Cell("cora", "tuned", "iid"), 0, 0.85)
+    lines = outputs.readme_table(tmp_path).splitlines()
+    assert lines[2].startswith("| Cora | paper | .8664 ± .0011 |")
+    assert lines[3] == (
+        "| Cora | tuned | .8750 ± .0000 | .8500 | not run | not run | not run "
+        "| 1 to 2 |"
+    )
+    assert lines[-1] == "| Reddit | tuned | not run: raw files needed " + (
+        "|  |  |  |  |  |"
+    )
 
 
 def test_failed_runs_are_counted_and_never_a_number(tmp_path):

@@ -10,7 +10,14 @@ from pathlib import Path
 from absl import app, flags, logging
 
 from adaptive_gcn.config import PLACES, Config
-from adaptive_gcn.experiments import grid, outputs, plots, runner, studies
+from adaptive_gcn.experiments import (
+    confirm,
+    grid,
+    outputs,
+    plots,
+    runner,
+    studies,
+)
 
 _SEEDS = flags.DEFINE_integer("seeds", 20, "runs of each cell", 1)
 _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "the first seed", 0)
@@ -26,21 +33,27 @@ _RESULTS_DIR = flags.DEFINE_string(
 _WRITE_INTO = flags.DEFINE_string(
     "write_into", "", "file whose results section to replace by the table"
 )
-
+_CONFIRM = flags.DEFINE_bool(
+    "confirm",
+    False,
+    "instead of running cells again whose records are of earlier code, make "
+    "one run of each and keep the records where its numbers are the same",
+)
 
 _EVERYTHING = [
     name for name in grid.GROUPS if name != "quick" and "search" not in name
 ]
+_TIMED_SEEDS = 3
 _QUICK_DIR = "runs/quick"  # Where the quick check leaves its records.
 
 
 def _cells(group: str) -> list[grid.Cell]:
-    wanted = _filters()
-    return [
-        cell
-        for cell in grid.GROUPS[group]()
-        if all(not v or getattr(cell, key) in v for key, v in wanted.items())
-    ]
+    return [cell for cell in grid.GROUPS[group]() if _is_wanted(cell)]
+
+
+def _is_wanted(cell: grid.Cell) -> bool:
+    filters = _filters().items()
+    return all(not v or getattr(cell, key) in v for key, v in filters)
 
 
 def _groups(words: list[str]) -> list[str]:
@@ -82,14 +95,18 @@ def _filters() -> dict[str, list[str]]:
 
 
 def _run(group: str, results: Path) -> int:
-    first = _FIRST_SEED.value
-    seeds = range(first, first + _SEEDS.value)
-    # What is timed runs by itself.
-    n_workers = 1 if group == "figure3a" else _WORKERS.value
+    first, n_seeds, n_workers = (
+        flag.value for flag in (_FIRST_SEED, _SEEDS, _WORKERS)
+    )
+    if group == "figure3a":  # What is timed runs by itself, and varies little.
+        n_seeds, n_workers = min(n_seeds, _TIMED_SEEDS), 1
+    seeds = range(first, first + n_seeds)
     print(f"{group}:", flush=True)
+    if _CONFIRM.value:
+        return confirm.confirm(_cells(group), results, n_workers)
     n_failed = runner.run(_cells(group), seeds, results, n_workers)
     if group == "variance":
-        n_failed += studies.run(results, _DATASETS.value)
+        n_failed += studies.run(results, _is_wanted)
     return n_failed
 
 

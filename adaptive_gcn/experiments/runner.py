@@ -70,6 +70,11 @@ def run(
     ]
     n_done = n_wanted - len(jobs)
     print(f"{n_wanted} runs, {n_done} have their record", flush=True)
+    return run_jobs(jobs, results, n_workers)
+
+
+def run_jobs(jobs: Sequence[Job], results: Path, n_workers: int) -> int:
+    """Make all of some runs; see `run`."""
     grid = _Grid(jobs, results, max(1, min(n_workers, len(jobs))))
     grid.run()
     return grid.n_failed

@@ -76,12 +76,12 @@ def table(results: Path, group: str) -> Table:
         for each in summaries
         if each.cell.method == "adapt"
     }
+    for each in summaries:
+        key = (each.cell.dataset, each.cell.recipe)
+        if key not in adapt:
+            adapt[key] = summarize(results, _adapt(each.cell))
     rows = [
-        row_of(
-            each,
-            adapt.get((each.cell.dataset, each.cell.recipe))
-            or summarize(results, _adapt(each.cell)),
-        )
+        row_of(each, adapt[each.cell.dataset, each.cell.recipe])
         for each in summaries
     ]
     return Table(TITLES[group], summaries, rows)
@@ -103,8 +103,8 @@ def row_of(summary: Summary, adapt: Summary) -> tuple[str, ...]:
         name_of(cell.dataset),
         name_of(cell.method),
         " ".join([cell.recipe, *cell.words]),
-        _spread(*summary.reported) if summary.reported else "",
-        _ours(summary),
+        spread(*summary.reported) if summary.reported else "",
+        ours(summary),
         runs,
         _signed(summary.difference),
         _signed(against.difference if against else None),
@@ -119,13 +119,15 @@ def name_of(word: str) -> str:
     return " + ".join(_NAMES.get(part, part) for part in word.split("+"))
 
 
-def _ours(summary: Summary) -> str:
+def ours(summary: Summary) -> str:
+    """Our mean and deviation, or why there is none."""
     if not summary.n:
         return summary.why_none
-    return _spread(summary.mean, summary.deviation)
+    return spread(summary.mean, summary.deviation)
 
 
-def _spread(mean: float, deviation: float | None) -> str:
+def spread(mean: float, deviation: float | None) -> str:
+    """A mean and a deviation, to four digits."""
     text = _digits(mean)
     return text if deviation is None else f"{text} ± {_digits(deviation)}"
 

@@ -1,0 +1,131 @@
+"""Records -> tables that the paper has not: what was tried, what varies."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from adaptive_gcn.experiments import records, tables
+from adaptive_gcn.experiments.grid import GROUPS
+from adaptive_gcn.experiments.report import Section
+from adaptive_gcn.experiments.summaries import summarize
+
+_T_TEXT = (
+    "Not a result: the epoch of highest test accuracy, which nobody can know "
+    "without the test labels. It is here because the authors' released script "
+    "looks at the test nodes only, so that published figures may be of this "
+    "kind. Everywhere else the epoch is chosen on validation nodes."
+)
+_VARIANCE_TEXT = (
+    "Closed form for draws with replacement, mean over batches, for as many "
+    "draws as the setting makes; relative to the squared norm of what is "
+    "estimated. Optimum: q in proportion to the root of the second moment, "
+    "which needs the hidden features of all neighbours."
+)
+_SIMULATION_TEXT = (
+    "The samplers' own draws below one batch of the trained network's top "
+    "layer, mean of 400 repeats, beside the closed form. There is no closed "
+    "form for draws without replacement; the one beside them is that with."
+)
+_SEARCH_TEXT = (
+    "Seeds of their own; the test nodes were not scored. The term that lambda "
+    "adds shrinks the outputs of Adapt, so losses compare within a method only."
+)
+
+
+def best_test(results: Path) -> Section | None:
+    """What choosing the epoch on the test nodes would have shown."""
+    rows = []
+    for cell in GROUPS["figure2"]():
+        summary = summarize(
+            results, cell, lambda run: max(run["curves"]["test_accuracy"])
+        )
+        if summary.n:
+            rows.append(tables.row_of(summary, summary)[:7])
+    if not rows:
+        return None
+    return Section(
+        "Appendix T: best test epoch", _T_TEXT, tables.HEADER[:7], rows
+    )
+
+
+def search(results: Path) -> Section | None:
+    """All settings that were tried, with their validation scores."""
+    rows = [
+        row
+        for group in GROUPS
+        if group.startswith("search_")
+        for row in _search_rows(results, group)
+    ]
+    if not rows:
+        return None
+    header = ("data set", "method", "settings", "runs", "validation accuracy")
+    return Section(
+        "Search: settings tried on validation nodes",
+        _SEARCH_TEXT,
+        (*header, "validation loss"),
+        rows,
+    )
+
+
+def _search_rows(results: Path, group: str) -> Iterator[tuple[str, ...]]:
+    for cell in GROUPS[group]():
+        runs = records.read(results, cell)
+        if runs:
+            means = (
+                statistics.mean(run[key] for run in runs)
+                for key in ("val_accuracy", "val_loss")
+            )
+            yield (
+                tables.name_of(cell.dataset),
+                tables.name_of(cell.method),
+                " ".join(cell.words),
+                str(len(runs)),
+                *(f"{mean:.4f}" for mean in means),
+            )
+
+
+def variance(studies: Sequence[dict[str, Any]]) -> list[Section]:
+    """The variance study: closed forms, and simulations beside them."""
+    if not studies:
+        return []
+    header = ("graph", "layer", "draws", "proposal", "before", "after")
+    return [
+        Section(
+            "Variance: relative variance of the aggregate",
+            _VARIANCE_TEXT,
+            header,
+            [row for study in studies for row in _closed_rows(study)],
+        ),
+        Section(
+            "Simulation: the samplers against the closed form",
+            _SIMULATION_TEXT,
+            ("graph", "draws", "sampler", "closed form", "simulated", "error"),
+            [row for study in studies for row in _simulated_rows(study)],
+        ),
+    ]
+
+
+def _closed_rows(study: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    draws = study["flags"]["samples_per_layer"][-1]
+    graph = study["graph"]["name"]
+    for layer, moments in study["layers"].items():
+        for proposal in moments["after"]:
+            values = (
+                moments[moment][proposal] / draws
+                for moment in ("before", "after")
+            )
+            shown = (f"{value:.3g}" for value in values)
+            yield (graph, layer, str(draws), proposal, *shown)
+
+
+def _simulated_rows(study: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    found = dict(study["monte_carlo"])
+    draws = str(found.pop("draws"))
+    for sampler, values in found.items():
+        closed = next(v for k, v in values.items() if k.startswith("closed"))
+        shown = (closed, values["relative_variance"], values["standard_error"])
+        graph = study["graph"]["name"]
+        yield (graph, draws, sampler, *(f"{value:.3g}" for value in shown))

@@ -1,0 +1,95 @@
+"""Records of earlier code: kept where the present code gives their numbers.
+
+Most changes to the code change no number. Where a run made again comes out as
+its record has it, to the last digit, the records of its cell count as those
+of the present code; each keeps the hash of the code that made it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from adaptive_gcn import run_folder
+from adaptive_gcn.experiments import fingerprint, records, runner
+from adaptive_gcn.experiments.grid import Cell
+
+_NUMBERS = (
+    "best_epoch",
+    "epochs",
+    "val_loss",
+    "val_accuracy",
+    "test_accuracy",
+    "micro_f1",
+    "macro_f1",
+)
+_CURVES = ("val_accuracy", "test_accuracy")
+
+
+def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
+    """Make one run of every cell that has records of earlier code only.
+
+    Cells whose records are of the present code, or of other settings, and
+    those that measure time are left alone.
+
+    Args:
+        cells: Of which cells.
+        results: Folder of the records, which get the present code's hash.
+        n_workers: Runs at a time, each on a core of its own.
+
+    Returns:
+        The number of cells whose numbers are others now; these are named.
+    """
+    outdated = {cell: _outdated(results, cell) for cell in cells}
+    outdated = {cell: found for cell, found in outdated.items() if found}
+    jobs = [
+        runner.Job(cell, cell.config(found[0]["seed"]))
+        for cell, found in outdated.items()
+    ]
+    n_changed = 0
+    with tempfile.TemporaryDirectory(prefix="adaptive-gcn-") as folder:
+        runner.run_jobs(jobs, Path(folder), n_workers)
+        for cell, found in outdated.items():
+            again = records.read(Path(folder), cell)
+            if again and _same(again[0], found[0]):
+                _stamp(results, cell, found)
+            else:
+                n_changed += 1
+                print(f"{cell.name}: other numbers now; to be run again")
+    return n_changed
+
+
+def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
+    """The records of a cell if they are of its settings and earlier code."""
+    if cell.purpose == "times":
+        return []
+    found = records.read(results, cell)
+    if any(r["fingerprint"]["code"] == fingerprint.code() for r in found):
+        return []
+    return found
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return _numbers(one) == _numbers(other)
+
+
+def _numbers(record: dict[str, Any]) -> list[Any]:
+    curves = record.get("curves", {})
+    return [
+        *(record.get(name) for name in _NUMBERS),
+        *(curves.get(name) for name in _CURVES),
+    ]
+
+
+def _stamp(results: Path, cell: Cell, found: list[dict[str, Any]]) -> None:
+    for record in found:
+        first = record.get("made_by", record["fingerprint"]["code"])
+        config = dataclasses.replace(cell.config(), seed=record["seed"])
+        run_folder.write_json(
+            records.path_of(results, cell, record["seed"]),
+            record
+            | {"fingerprint": fingerprint.of_run(config), "made_by": first},
+        )
