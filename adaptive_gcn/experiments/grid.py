@@ -217,4 +217,10 @@ GROUPS = {
         "--learning_rate=1e-3|--learning_rate=3e-3",
         "--identity_weight=0|--identity_weight=0.5",
     ),
+    "search_pubmed": lambda: _search(
+        "pubmed",
+        ["adapt", "full"],
+        "--identity_weight=1|--identity_weight=1.5",
+        "--weight_average=0|--weight_average=0.995",
+    ),
 }
