@@ -8,12 +8,27 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 PAPER_VARIANCE_WEIGHT = 0.5  # lambda of Eq. (10), Sec. 4.2.
 
 # Flags that say what is done and where things lie, but bear on no result.
-PLACES = ("mode", "to", "data_dir", "store_dir", "output_dir", "overwrite")
+PLACES = (
+    "mode",
+    "to",
+    "data_dir",
+    "store_dir",
+    "output_dir",
+    "overwrite",
+    "nodes",
+    "predictions",
+    "embeddings",
+    "export_dir",
+    "export_name",
+)
+# Modes that work with the weights of an earlier run.
+MODES_ON_A_RUN = ("evaluate", "predict", "export")
 
 # Flags that came after runs had been recorded. Their defaults are what was
 # done before, so a run that lacks them has these.
@@ -26,7 +41,14 @@ LATER = (
     "evaluate_test",
     "test_curve",
     "weight_average",
+    "nodes",
+    "predictions",
+    "embeddings",
+    "export_dir",
+    "export_name",
 )
+
+PREDICTION_FORMATS = (".csv", ".parquet")
 
 
 class ConfigError(ValueError):
@@ -66,9 +88,10 @@ class Config:
     # What to run.
     mode: str = _option(
         "train",
-        "train; evaluate the weights of a run again; or convert the data set "
-        "to the form that --to names",
-        ("train", "evaluate", "convert"),
+        "train; with the weights of the run in --output_dir: evaluate them "
+        "again, predict classes, or export a SavedModel; or convert the data "
+        "set to the form that --to names",
+        ("train", *MODES_ON_A_RUN, "convert"),
     )
     output_dir: str = _option(
         "",
@@ -83,6 +106,29 @@ class Config:
     )
     device: str = _option(
         "auto", "auto (a GPU where there is one), cpu, gpu, or gpu:N"
+    )
+
+    # What to do with the weights of a run.
+    nodes: str = _option(
+        "",
+        "nodes to evaluate or predict: all, train, val, test, or a file with "
+        "one id a line; empty: all to predict, val and test to evaluate",
+    )
+    predictions: str = _option(
+        "",
+        "file that --mode=predict writes, .csv or .parquet; empty: "
+        "predictions.csv in output_dir",
+    )
+    embeddings: bool = _option(
+        False, "add the last hidden layer to the predictions"
+    )
+    export_dir: str = _option(
+        "",
+        "folder of exported models, <export_dir>/<export_name>/<version>; "
+        "empty: export in output_dir",
+    )
+    export_name: str = _option(
+        "", "name that a model is served as; empty: that of the data set"
     )
 
     # Data.
@@ -450,6 +496,15 @@ def _check_together(config: Config) -> None:
     if config.mode == "convert" and not config.output_dir:
         raise ConfigError(
             "--mode=convert: expected --output_dir, where to write"
+        )
+    if config.export_name in (".", "..") or "/" in config.export_name:
+        raise ConfigError(
+            f"--export_name={config.export_name}: expected the name of a folder"
+        )
+    if Path(config.predictions or "x.csv").suffix not in PREDICTION_FORMATS:
+        raise ConfigError(
+            f"--predictions={config.predictions}: expected a name that ends "
+            f"in {' or '.join(PREDICTION_FORMATS)}"
         )
     if (
         config.variance_weight

@@ -148,12 +148,9 @@ def _unit_blocks(features: Features, scaling: str) -> Iterator[Block]:
 
 
 def _standard_blocks(features: Features, train_nodes: Ids) -> Iterator[Block]:
-    if not len(train_nodes):
-        raise DataError("scaling='standard' needs training nodes")
+    mean, deviation = column_statistics(features, train_nodes)
     if sparse.issparse(features):
         _check_dense_size(features)
-    mean, deviation = _column_statistics(features, train_nodes)
-    deviation[deviation == 0] = 1.0
     for _, block in row_blocks(features):
         dense = block.toarray() if sparse.issparse(block) else block
         yield ((dense - mean) / deviation).astype(np.float32)
@@ -169,10 +166,24 @@ def _check_dense_size(features: Features) -> None:
         )
 
 
-def _column_statistics(
+def column_statistics(
     features: Features, nodes: Ids
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Mean and standard deviation of each column over `nodes`, float64."""
+    """What "standard" subtracts from each column and divides it by.
+
+    Args:
+        features: [n_nodes, n_features] float32.
+        nodes: Ids of the training nodes.
+
+    Returns:
+        Mean and standard deviation over `nodes`, [n_features] each; a
+        deviation of 0 is given as 1.
+
+    Raises:
+        DataError: If there are no training nodes.
+    """
+    if not len(nodes):
+        raise DataError("scaling='standard' needs training nodes")
     chosen = np.zeros(features.shape[0], bool)
     chosen[nodes] = True
 
@@ -184,7 +195,9 @@ def _column_statistics(
 
     mean = sum(rows.sum(axis=0) for rows in chosen_rows()) / len(nodes)
     squares = sum(((rows - mean) ** 2).sum(axis=0) for rows in chosen_rows())
-    return mean, np.sqrt(squares / len(nodes))
+    deviation = np.sqrt(squares / len(nodes))
+    deviation[deviation == 0] = 1.0
+    return mean, deviation
 
 
 def aggregate_features(

@@ -19,7 +19,13 @@ from typing import Any
 from absl import app, flags, logging
 
 from adaptive_gcn import run_folder
-from adaptive_gcn.config import LATER, PLACES, Config, describe_range
+from adaptive_gcn.config import (
+    LATER,
+    MODES_ON_A_RUN,
+    PLACES,
+    Config,
+    describe_range,
+)
 
 # May differ between a run and a later look at it.
 _FREE_IN_EVALUATION = (*PLACES, "device", "block_entries")
@@ -56,14 +62,14 @@ _define_flags()
 def parse_flags(argv: list[str]) -> Config:
     """Turn the command line into a checked `Config`.
 
-    For `--mode=evaluate` the settings are those of the run in `output_dir`;
-    a flag given that contradicts them is an error.
+    To evaluate, predict or export the settings are those of the run in
+    `output_dir`; a flag given that contradicts them is an error.
 
     Raises:
         absl.flags.Error: If a flag is unknown, out of range or contradictory,
             if there are words that are not flags, or if a flag file cannot be
             read.
-        run_folder.RunFolderError: If the run to evaluate cannot be read.
+        run_folder.RunFolderError: If that run cannot be read.
     """
     flag_values = flags.FLAGS
     if any(word in ("--flagfile=", "-flagfile=") for word in argv):
@@ -84,7 +90,7 @@ def parse_flags(argv: list[str]) -> Config:
         )
     _log_repeated(argv)
     config = _as_config(flag_values)
-    if config.mode == "evaluate":
+    if config.mode in MODES_ON_A_RUN:
         return _config_of_run(config, flag_values)
     return config
 
@@ -113,7 +119,9 @@ def _as_integers(name: str, words: list[str]) -> tuple[int, ...]:
 
 def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
     if not given.output_dir:
-        raise flags.Error("--mode=evaluate needs --output_dir, a run's folder")
+        raise flags.Error(
+            f"--mode={given.mode} needs --output_dir, a run's folder"
+        )
     path = Path(given.output_dir) / run_folder.CONFIG
     stored = _settings_of_run(path)
     values = dataclasses.asdict(given)
@@ -182,15 +190,47 @@ def main(config: Config) -> None:
 
     _raise_interrupts()
     try:
-        if config.mode == "evaluate":
-            print(json.dumps(training.evaluate(config), indent=1))
-        else:
-            print(training.describe(training.train(config)))
+        print(_MODES[config.mode](config))
     except training.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
     except KeyboardInterrupt:
-        print("interrupted; the best weights so far are kept", file=sys.stderr)
+        kept = "nothing half-written is left"
+        if config.mode == "train":
+            kept = "the best weights so far are kept"
+        print(f"interrupted; {kept}", file=sys.stderr)
         sys.exit(130)
+
+
+def _train(config: Config) -> str:
+    from adaptive_gcn import training
+
+    return training.describe(training.train(config))
+
+
+def _evaluate(config: Config) -> str:
+    from adaptive_gcn import training
+
+    return json.dumps(training.evaluate(config), indent=1)
+
+
+def _predict(config: Config) -> str:
+    from adaptive_gcn import predict
+
+    return predict.predict(config)
+
+
+def _export(config: Config) -> str:
+    from adaptive_gcn import export
+
+    return export.export(config)
+
+
+_MODES = {
+    "train": _train,
+    "evaluate": _evaluate,
+    "predict": _predict,
+    "export": _export,
+}
 
 
 def _convert(config: Config) -> None:

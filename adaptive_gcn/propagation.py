@@ -1,13 +1,14 @@
 """The full architecture, Eq. (1): every node, every neighbour, no sampling.
 
-Used for validation, test and prediction. Works layer by layer and in blocks
-of rows, so that beside the matrices there is one table of hidden units at a
-time. Sparse matrices stay sparse; their products go through TensorFlow's CSR
-kernel.
+Used for validation, test, prediction and export. Works layer by layer and in
+blocks of rows, so that beside the matrices there is one table of hidden units
+at a time. Sparse matrices stay sparse; their products go through TensorFlow's
+CSR kernel.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,8 @@ from adaptive_gcn.sampling.rows import csr_rows
 BLOCK_ENTRIES = 500_000
 MOST_TERMS = 2**31 - 1  # Entries times output columns in one sparse product.
 
-_Scores = Any  # (W_1 z, W_2 z, the attention layer) of all nodes, or None.
+# (W_1 z, W_2 z, the attention layer) of all nodes, or None.
+AttentionScores = Any
 
 
 class FullPropagation:
@@ -46,7 +48,7 @@ class FullPropagation:
         features: Features,
         block_entries: int = BLOCK_ENTRIES,
     ):
-        self._adjacency = norm_adjacency
+        self.norm_adjacency = norm_adjacency
         self._features = features
         self._block_entries = block_entries
 
@@ -62,35 +64,87 @@ class FullPropagation:
         Returns:
             [n, n_classes] float32.
         """
-        scores = self._attention_scores(model)
-        *lower, top = model.convolutions
-        table = self._bottom_table(model)
-        for level in range(int(model.precomputed), len(lower)):
-            above = model.convolutions[level + 1].kernel
-            table = self._next_table(lower[level], table, above, scores)
+        return self._outputs(model, len(model.convolutions) - 1, nodes)
+
+    def hidden(
+        self, model: Any, nodes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """The last hidden layer h of `nodes`, what the top layer aggregates.
+
+        Returns:
+            [n, units] float32.
+        """
+        level = len(model.convolutions) - 2
+        if level < model.precomputed:
+            bottom = model.convolutions[0]
+            products = feature_products(self._features[nodes], bottom.kernel)
+            return bottom.activate(products).numpy()
+        return self._outputs(model, level, nodes)
+
+    def tables(self, model: Any) -> Iterator[tf.Tensor]:
+        """H W of all nodes for each layer that aggregates, bottom-up.
+
+        Yields:
+            [n_nodes, units] tensors; the last one is the top layer's.
+        """
+        return self._tables(model, self.attention_scores(model))
+
+    def attended(self, model: Any) -> npt.NDArray[np.float32]:
+        """The entries of A^ times their attention, Eq. (14), [nnz]."""
+        scores = self.attention_scores(model)
+        if scores is None:
+            return self.norm_adjacency.data
+        everyone = np.arange(self.norm_adjacency.shape[0])
+        blocks = ahead(self._blocks(everyone, self._block_entries))
+        return np.concatenate(
+            [
+                values * _attention(indices, everyone[start:stop], scores)
+                for start, stop, indices, values in blocks
+            ]
+        )
+
+    def _outputs(
+        self, model: Any, level: int, nodes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float32]:
+        """The output of one of the layers that aggregate."""
+        scores = self.attention_scores(model)
+        tables = self._tables(model, scores)
+        table = next(itertools.islice(tables, level - model.precomputed, None))
         blocks = [
-            top.activate(product).numpy()
+            model.convolutions[level].activate(product).numpy()
             for _, product in self._products(nodes, table, scores)
         ]
         return np.concatenate(blocks)
 
+    def _tables(
+        self, model: Any, scores: AttentionScores
+    ) -> Iterator[tf.Tensor]:
+        table = self._bottom_table(model)
+        yield table
+        for level in range(int(model.precomputed), len(model.convolutions) - 1):
+            above = model.convolutions[level + 1].kernel
+            table = self._next_table(
+                model.convolutions[level], table, above, scores
+            )
+            yield table
+
     def _bottom_table(self, model: Any) -> tf.Tensor:
         """X W_0 of all nodes; ReLU(A^X W_0) W_1 if A^X is precomputed."""
         bottom, second = model.convolutions[:2]
-        width = second.units if model.precomputed else bottom.units
-        table = aligned_empty(self._features.shape[0], width)
+        if not model.precomputed:
+            return feature_products(self._features, bottom.kernel)
+        table = aligned_empty(self._features.shape[0], second.units)
         for start, block in ahead(_feature_blocks(self._features)):
-            hidden = _matmul(block, bottom.kernel)
-            if model.precomputed:
-                hidden = tf.matmul(bottom.activate(hidden), second.kernel)
-            table[start : start + block.shape[0]] = hidden
+            hidden = bottom.activate(_matmul(block, bottom.kernel))
+            rows = tf.matmul(hidden, second.kernel)
+            table[start : start + block.shape[0]] = rows
         return _as_tensor(table)
 
     def _next_table(
-        self, convolution: Any, table: Any, kernel: Any, scores: _Scores
+        self, convolution: Any, table: Any, kernel: Any, scores: AttentionScores
     ) -> tf.Tensor:
         """sigma(A^ h W) W', from h W of all nodes, for the layer above."""
-        n_nodes = self._adjacency.shape[0]
+        n_nodes = self.norm_adjacency.shape[0]
         new_table = aligned_empty(n_nodes, kernel.shape[1])
         everyone = np.arange(n_nodes)
         for start, product in self._products(everyone, table, scores):
@@ -98,7 +152,7 @@ class FullPropagation:
             new_table[start : start + len(product)] = tf.matmul(hidden, kernel)
         return _as_tensor(new_table)
 
-    def _attention_scores(self, model: Any) -> _Scores:
+    def attention_scores(self, model: Any) -> AttentionScores:
         """W_1 z and W_2 z of all nodes and how to join them, or None."""
         if model.attention is None:
             return None
@@ -112,21 +166,21 @@ class FullPropagation:
         return parent, sample, model.attention
 
     def _products(
-        self, nodes: npt.NDArray[np.int64], table: Any, scores: _Scores
+        self, nodes: npt.NDArray[np.int64], table: Any, scores: AttentionScores
     ) -> Iterator[tuple[int, tf.Tensor]]:
         """Rows `nodes` of A^ times the table, in blocks, with their starts."""
         entries = min(self._block_entries, MOST_TERMS // int(table.shape[1]))
         for start, stop, indices, values in ahead(self._blocks(nodes, entries)):
             if scores is not None:
                 values *= _attention(indices, nodes[start:stop], scores)
-            shape = (stop - start, self._adjacency.shape[1])
+            shape = (stop - start, self.norm_adjacency.shape[1])
             yield start, _sparse_product(indices, values, shape, table)
 
     def _blocks(
         self, nodes: npt.NDArray[np.int64], most_entries: int
     ) -> Iterator[tuple[int, int, Any, Any]]:
         """Start, stop, coordinates and values of consecutive blocks of rows."""
-        matrix = self._adjacency
+        matrix = self.norm_adjacency
         lengths = np.diff(matrix.indptr)[nodes]
         for start, stop in _block_bounds(lengths, most_entries):
             coordinates, values = csr_rows(
@@ -136,6 +190,17 @@ class FullPropagation:
             with tf.device("CPU"):
                 block = tf.constant(coordinates), tf.constant(values)
             yield start, stop, *block
+
+
+def feature_products(features: Features, matrix: Any) -> tf.Tensor:
+    """Features times a matrix [n_features, width], in blocks of rows.
+
+    Sparse features stay sparse.
+    """
+    table = aligned_empty(features.shape[0], matrix.shape[1])
+    for start, block in ahead(_feature_blocks(features)):
+        table[start : start + block.shape[0]] = _matmul(block, matrix)
+    return _as_tensor(table)
 
 
 def _block_bounds(
@@ -181,7 +246,7 @@ def _feature_blocks(
 
 
 def _attention(
-    indices: tf.Tensor, parents: npt.NDArray[np.int64], scores: _Scores
+    indices: tf.Tensor, parents: npt.NDArray[np.int64], scores: AttentionScores
 ) -> tf.Tensor:
     """Attention of each entry of the rows `parents`, Eq. (14)."""
     parent, sample, attention = scores

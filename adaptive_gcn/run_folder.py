@@ -22,8 +22,9 @@ HISTORY = "history.csv"
 CONFIG = "config.json"
 WEIGHTS = "best.weights.h5"
 EVALUATION = "evaluation.json"
+PREDICTIONS = "predictions.csv"
 
-_RESULTS = (RESULT, HISTORY, CONFIG, WEIGHTS, EVALUATION)
+_RESULTS = (RESULT, HISTORY, CONFIG, WEIGHTS, EVALUATION, PREDICTIONS)
 _PACKAGES = ("tensorflow", "keras", "numpy", "scipy", "numba")
 
 

@@ -21,9 +21,11 @@ import tensorflow as tf
 
 from adaptive_gcn import (
     callbacks,
+    confusion,
     loading,
     memory,
     model,
+    node_choice,
     optimizers,
     pipeline,
     prepared,
@@ -32,7 +34,8 @@ from adaptive_gcn import (
 )
 from adaptive_gcn.adjacency import normalize_adjacency
 from adaptive_gcn.config import PLACES, Config, ConfigError
-from adaptive_gcn.graph import Graph, training_graph
+from adaptive_gcn.errors import DataError
+from adaptive_gcn.graph import UNLABELLED, Graph, training_graph
 from adaptive_gcn.sampling import importance, samplers
 
 _LOG = logging.getLogger(__name__)
@@ -81,7 +84,7 @@ def train(config: Config) -> dict[str, Any]:
         callbacks.TrainingDivergedError: If the loss is not finite; the best
             weights so far are saved first.
     """
-    with _on_device(config.device) as device:
+    with on_device(config.device) as device:
         memory.keep_freed_memory()
         folder = run_folder.claim(
             config.output_dir,
@@ -106,37 +109,81 @@ def train(config: Config) -> dict[str, Any]:
 
 
 def evaluate(config: Config) -> dict[str, Any]:
-    """Evaluate the saved weights of a run on validation and test nodes.
+    """Evaluate the saved weights of a run.
 
     Args:
-        config: The settings of the run; `output_dir` is its folder.
+        config: The settings of the run; `output_dir` is its folder, `nodes`
+            says what to score.
 
     Returns:
         The record that is also written to evaluation.json: `validation` and
-        `test`, each as the fields of `Scores`.
+        `test`, or what `nodes` names, each with the fields of `Scores`, the
+        `classes` one by one (`confusion.class_table`) and the `confusion`
+        matrix.
 
     Raises:
         run_folder.RunFolderError: If the folder holds no weights, those of
             another network, or an evaluation and `overwrite` is false.
+        DataError: If there is no labelled node to score.
     """
-    with _on_device(config.device):
+    with on_device(config.device):
         folder = Path(config.output_dir)
         _check_no_evaluation(folder, config.overwrite)
         graph = load_graph(config)
         network = build_model(config, graph)
-        _load_weights(network, folder / run_folder.WEIGHTS)
+        load_weights(network, config)
         full = full_propagation(config, graph)
         record = {
-            name: dataclasses.asdict(score(network, full, graph, nodes))
-            for name, nodes in (
-                ("validation", graph.val_nodes),
-                ("test", graph.test_nodes),
-            )
-            if len(nodes) and (config.evaluate_test or name != "test")
+            name: _scores_by_class(network, full, graph, nodes)
+            for name, nodes in _parts(config, graph).items()
         }
-        _check_same_as_trained(folder, record["validation"]["accuracy"])
+        validation = record.get("validation") or dataclasses.asdict(
+            score(network, full, graph, graph.val_nodes)
+        )
+        check_same_as_trained(folder, validation["accuracy"])
+        for name, scores in record.items():
+            table = confusion.as_text(scores["classes"])
+            _LOG.info("classes of %s nodes:\n%s", name, table)
         run_folder.write_json(folder / run_folder.EVALUATION, record)
         return record
+
+
+def _parts(config: Config, graph: Graph) -> dict[str, npt.NDArray[np.int64]]:
+    """The nodes to score, by the name that the record has for them."""
+    if not config.nodes:
+        parts = {"validation": graph.val_nodes, "test": graph.test_nodes}
+        if not config.evaluate_test or not len(graph.test_nodes):
+            del parts["test"]
+        return parts
+    nodes = node_choice.chosen_nodes(graph, config.nodes)
+    labelled = nodes[graph.labels[nodes] != UNLABELLED]
+    if not len(labelled):
+        raise DataError(f"--nodes={config.nodes}: no labelled node to score")
+    if len(labelled) < len(nodes):
+        _LOG.warning(
+            "%d of %d nodes have no label and are not scored",
+            len(nodes) - len(labelled),
+            len(nodes),
+        )
+    names = {"val": "validation", **{n: n for n in ("all", "train", "test")}}
+    return {names.get(config.nodes, "listed"): labelled}
+
+
+def _scores_by_class(
+    network: model.AdaptiveGCN,
+    full: propagation.FullPropagation,
+    graph: Graph,
+    nodes: npt.NDArray[np.int64],
+) -> dict[str, Any]:
+    logits = full.logits(network, nodes)
+    matrix = confusion.confusion_matrix(
+        graph.labels[nodes], np.argmax(logits, axis=1), graph.n_classes
+    )
+    return {
+        **dataclasses.asdict(_scores(logits, graph, nodes)),
+        "classes": confusion.class_table(matrix, graph.class_names),
+        "confusion": matrix.tolist(),
+    }
 
 
 def _check_no_evaluation(folder: Path, overwrite: bool) -> None:
@@ -147,8 +194,14 @@ def _check_no_evaluation(folder: Path, overwrite: bool) -> None:
         )
 
 
-def _check_same_as_trained(folder: Path, val_accuracy: float) -> None:
-    """Settings changed by hand would score another network in silence."""
+def check_same_as_trained(folder: Path, val_accuracy: float) -> None:
+    """Refuse a network that does not do what the run in `folder` recorded.
+
+    Settings changed by hand would give another network in silence.
+
+    Raises:
+        run_folder.RunFolderError: If its validation accuracy is another one.
+    """
     path = folder / run_folder.RESULT
     if not path.exists():
         return
@@ -266,7 +319,12 @@ def score(
     nodes: npt.NDArray[np.int64],
 ) -> Scores:
     """Scores of `nodes` under the full architecture."""
-    logits = full.logits(network, nodes)
+    return _scores(full.logits(network, nodes), graph, nodes)
+
+
+def _scores(
+    logits: npt.NDArray[np.float32], graph: Graph, nodes: npt.NDArray[np.int64]
+) -> Scores:
     labels = graph.labels[nodes]
     loss, accuracy = _loss_and_accuracy(logits, labels)
     one_hot = tf.one_hot(labels, graph.n_classes)
@@ -460,7 +518,13 @@ def _save_weights(network: model.AdaptiveGCN, path: Path) -> None:
     os.replace(temporary, path)
 
 
-def _load_weights(network: model.AdaptiveGCN, path: Path) -> None:
+def load_weights(network: model.AdaptiveGCN, config: Config) -> None:
+    """Give the network the weights of the run in `output_dir`.
+
+    Raises:
+        run_folder.RunFolderError: If there are none, or those of another one.
+    """
+    path = Path(config.output_dir) / run_folder.WEIGHTS
     if not path.exists():
         raise run_folder.RunFolderError(f"{path}: there are no weights")
     try:
@@ -547,7 +611,7 @@ def _layer_sizes(config: Config) -> str:
 
 
 @contextmanager
-def _on_device(name: str) -> Iterator[str]:
+def on_device(name: str) -> Iterator[str]:
     """Place what follows on the device that `--device` names."""
     gpus = [
         f"gpu:{i}" for i in range(len(tf.config.list_physical_devices("GPU")))

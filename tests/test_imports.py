@@ -12,14 +12,17 @@ NUMPY_HALF = (
     "adjacency",
     "aligned",
     "config",
+    "confusion",
     "errors",
     "features",
     "graph",
     "jit",
     "loading",
     "memory_map",
+    "node_choice",
     "prepared",
     "run_folder",
+    "versions",
 )
 FRAMEWORKS = {"tensorflow", "keras", "tensorflow_datasets"}
 
@@ -103,7 +106,7 @@ def test_numpy_half_needs_no_tensorflow(module):
 
 
 @pytest.mark.parametrize(
-    "module", ["layers", "variance", "feature_ops", "model"]
+    "module", ["layers", "variance", "feature_ops", "model", "served_model"]
 )
 def test_model_knows_tensors_only(module):
     forbidden = ("graph", "datasets", "sampling", "pipeline", "config")

@@ -1,0 +1,70 @@
+"""The nodes that --nodes names: all, a part of the split, or a list of ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from adaptive_gcn.errors import DataError
+from adaptive_gcn.graph import Graph
+
+
+def ids_of(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """The user's ids of nodes, int64 or str."""
+    return nodes if graph.node_ids is None else graph.node_ids[nodes]
+
+
+def chosen_nodes(graph: Graph, choice: str) -> npt.NDArray[np.int64]:
+    """The nodes of `graph` that `choice` names, in its order.
+
+    Args:
+        graph: The graph.
+        choice: all, train, val, test, or a text file with one of the user's
+            ids a line; blank lines are left out.
+
+    Raises:
+        DataError: If a line is no id of the graph; the message names it.
+        OSError: If the file cannot be read.
+    """
+    parts = {
+        "all": np.arange(graph.n_nodes),
+        "train": graph.train_nodes,
+        "val": graph.val_nodes,
+        "test": graph.test_nodes,
+    }
+    if choice in parts:
+        return parts[choice]
+    return _listed_nodes(graph, Path(choice))
+
+
+def _listed_nodes(graph: Graph, path: Path) -> npt.NDArray[np.int64]:
+    place = {
+        str(name): node
+        for node, name in enumerate(ids_of(graph, np.arange(graph.n_nodes)))
+    }
+    lines = enumerate(_lines(path), start=1)
+    words = {number: line.strip() for number, line in lines if line.strip()}
+    unknown = [number for number in words if words[number] not in place]
+    if unknown:
+        raise DataError(
+            f"--nodes={path}: {len(unknown)} lines are no ids of "
+            f"{graph.name}, the first is line {unknown[0]}: "
+            f"{words[unknown[0]]!r}"
+        )
+    return np.array([place[word] for word in words.values()], np.int64)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"--nodes={path}: not UTF-8 text: {error}") from error
+    except FileNotFoundError as error:
+        raise DataError(
+            f"--nodes={path}: expected all, train, val, test, or a file with "
+            "one id a line; there is no such file"
+        ) from error
+    return text.split("\n")
