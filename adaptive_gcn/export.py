@@ -260,12 +260,12 @@ def _write_ids(ids: npt.NDArray[Any] | None, folder: Path) -> str:
     if ids is None:
         return ""
     lines = [str(each) for each in ids.tolist()]
-    broken = [each for each in lines if "\n" in each or "\r" in each]
+    broken = [each for each in lines if not each or {"\n", "\r"} & {*each}]
     if broken:
         raise DataError(
-            f"node ids: {len(broken)} hold a line break, the first is "
-            f"{broken[0]!r}; a model looks ids up in a file of lines. Rename "
-            "these nodes"
+            f"node ids: {len(broken)} are empty or hold a line break, the "
+            f"first is {broken[0]!r}; a model looks ids up in a file of lines. "
+            "Rename these nodes"
         )
     path = folder / "node_ids.txt"
     path.write_text("".join(f"{each}\n" for each in lines), "utf-8")

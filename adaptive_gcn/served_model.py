@@ -619,8 +619,16 @@ def sparse_product(
     """Product of a sparse matrix, row-major, and a dense one."""
     terms = tf.size(values, tf.int64) * dense.shape[1]
     check = _require(terms <= MOST_TERMS, "too large for one request:", terms)
-    with tf.control_dependencies([check]):
+
+    def product() -> tf.Tensor:
         matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
             indices=indices, values=values, dense_shape=shape
         )
-    return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
+        return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
+
+    def nothing() -> tf.Tensor:
+        return tf.zeros(tf.stack([shape[0], dense.shape[1]]))
+
+    # TensorFlow's kernel crashes, with the server, on a matrix without rows.
+    with tf.control_dependencies([check]):
+        return tf.cond(terms > 0, product, nothing)
