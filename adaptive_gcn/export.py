@@ -6,6 +6,7 @@ is made of, and where it goes: <export_dir>/<export_name>/<version>.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import tempfile
@@ -163,7 +164,8 @@ def save(
     graph: Graph,
 ) -> None:
     """Write a SavedModel with its warm-up requests into an empty folder."""
-    tf.saved_model.save(served, str(folder), signatures=signatures)
+    with _quiet_tensorflow():
+        tf.saved_model.save(served, str(folder), signatures=signatures)
     first = [0] if graph.node_ids is None else graph.node_ids[:1].tolist()
     blank = np.zeros((1, served.n_features), np.float32)
     examples = {
@@ -184,6 +186,17 @@ def save(
         for name, function in signatures.items()
     }
     warm_up.write(folder, folder.parent.name, requests)
+
+
+@contextlib.contextmanager
+def _quiet_tensorflow() -> Iterator[None]:
+    """Leave out what TensorFlow tells of the names and parts of a model."""
+    before = logging.root.manager.disable
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _base(config: Config) -> Path:

@@ -617,7 +617,8 @@ def sparse_product(
     indices: tf.Tensor, values: tf.Tensor, shape: tf.Tensor, dense: Any
 ) -> tf.Tensor:
     """Product of a sparse matrix, row-major, and a dense one."""
-    terms = tf.size(values, tf.int64) * dense.shape[1]
+    width = dense.shape[1]
+    terms = tf.size(values, tf.int64) * width
     check = _require(terms <= MOST_TERMS, "too large for one request:", terms)
 
     def product() -> tf.Tensor:
@@ -627,8 +628,9 @@ def sparse_product(
         return tf.raw_ops.SparseMatrixMatMul(a=matrix, b=dense)
 
     def nothing() -> tf.Tensor:
-        return tf.zeros(tf.stack([shape[0], dense.shape[1]]))
+        return tf.zeros(tf.stack([shape[0], width]))
 
     # TensorFlow's kernel crashes, with the server, on a matrix without rows.
     with tf.control_dependencies([check]):
-        return tf.cond(terms > 0, product, nothing)
+        result = tf.cond(terms > 0, product, nothing)
+    return tf.ensure_shape(result, [None, width])
