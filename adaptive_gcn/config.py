@@ -88,9 +88,9 @@ class Config:
     # What to run.
     mode: str = _option(
         "train",
-        "train; with the weights of the run in --output_dir: evaluate them "
-        "again, predict classes, or export a SavedModel; or convert the data "
-        "set to the form that --to names",
+        "train; evaluate the weights of a run again, predict classes with "
+        "them, or export them as a SavedModel; or convert the data set to the "
+        "form that --to names",
         ("train", *MODES_ON_A_RUN, "convert"),
     )
     output_dir: str = _option(

@@ -154,7 +154,8 @@ def _link_specs(ids_dtype: tf.DType) -> list[tf.TensorSpec]:
 
 
 def _function(method: Any, *specs: tf.TensorSpec) -> Any:
-    return tf.function(method, input_signature=specs)
+    # AutoGraph would read the source of every method, for seconds.
+    return tf.function(method, input_signature=specs, autograph=False)
 
 
 def save(

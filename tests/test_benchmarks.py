@@ -6,7 +6,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks import epoch, graph_size, reddit_size
+from benchmarks import epoch, graph_size, reddit_size, serving
 
 
 def test_record_holds_every_case_with_parts_and_floors(tmp_path, monkeypatch):
@@ -61,3 +61,23 @@ def test_graph_size_measures_and_plots(tmp_path, monkeypatch):
     record = json.loads(path.read_text())
     assert [each["nodes"] for each in record["sizes"]] == [600, 1200]
     assert image.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_serving_measures_every_signature(tmp_path):
+    path = tmp_path / "serving.json"
+    with flagsaver.flagsaver():
+        words = [
+            "--serving_cases=reddit",
+            "--served_scale=0.002",
+            f"--served_stores={tmp_path}",
+            f"--output={path}",
+        ]
+        flags.FLAGS(["benchmark", *words])
+        serving.run([])
+    (case,) = json.loads(path.read_text())["serving"].values()
+    assert case["nodes"] == 466
+    assert set(case["seconds"]) == {"tables", "save", "load"}
+    for signature in ("serving_default", "embed", "inductive", "subgraph"):
+        assert set(case["milliseconds"][signature]) == {"1", "16", "256"}
+    assert str(tmp_path) not in path.read_text()

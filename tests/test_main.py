@@ -14,7 +14,7 @@ from absl import flags, logging
 from absl.testing import flagsaver
 
 from adaptive_gcn import main
-from adaptive_gcn.config import LATER, Config
+from adaptive_gcn.config import LATER, MODES_ON_A_RUN, Config
 from adaptive_gcn.run_folder import RunFolderError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -295,9 +295,25 @@ def test_evaluation_refuses_a_flag_that_contradicts_the_run(
     )
 
 
-def test_evaluation_needs_the_folder_of_a_run(tmp_path):
-    assert "needs --output_dir" in refused("--mode=evaluate")
-    message = refused("--mode=evaluate", f"--output_dir={tmp_path}")
+@pytest.mark.parametrize("mode", ["predict", "export"])
+def test_later_looks_say_themselves_what_to_write_and_where(tmp_path, mode):
+    stored_run(tmp_path, seed=5, nodes="", export_dir="a")
+    words = {"nodes": "test", "export_dir": "b", "export_name": "c"}
+    words["predictions"] = "d.parquet"
+    given = [f"--{name}={value}" for name, value in words.items()]
+    config = parse(
+        f"--mode={mode}", f"--output_dir={tmp_path}", "--embeddings", *given
+    )
+    assert (config.mode, config.seed, config.embeddings) == (mode, 5, True)
+    assert {name: getattr(config, name) for name in words} == words
+    message = refused(f"--mode={mode}", f"--output_dir={tmp_path}", "--seed=6")
+    assert "--seed=6 contradicts" in message
+
+
+@pytest.mark.parametrize("mode", MODES_ON_A_RUN)
+def test_evaluation_needs_the_folder_of_a_run(tmp_path, mode):
+    assert f"--mode={mode} needs --output_dir" in refused(f"--mode={mode}")
+    message = refused(f"--mode={mode}", f"--output_dir={tmp_path}")
     assert str(tmp_path / "config.json") in message
     assert "expected the folder of a finished run" in message
 
