@@ -13,7 +13,18 @@ from typing import Any
 PAPER_VARIANCE_WEIGHT = 0.5  # lambda of Eq. (10), Sec. 4.2.
 
 # Flags that say what is done and where things lie, but bear on no result.
-PLACES = ("mode", "to", "data_dir", "store_dir", "output_dir", "overwrite")
+PLACES = (
+    "mode",
+    "to",
+    "data_dir",
+    "store_dir",
+    "output_dir",
+    "overwrite",
+    "resume",
+    "checkpoint_seconds",
+    "tensorboard",
+    "profile_step",
+)
 
 # Flags that came after runs had been recorded. Their defaults are what was
 # done before, so a run that lacks them has these.
@@ -26,6 +37,10 @@ LATER = (
     "evaluate_test",
     "test_curve",
     "weight_average",
+    "resume",
+    "checkpoint_seconds",
+    "tensorboard",
+    "profile_step",
 )
 
 
@@ -77,6 +92,28 @@ class Config:
     )
     overwrite: bool = _option(
         False, "replace the results that output_dir already holds"
+    )
+    resume: bool = _option(
+        False,
+        "go on with the killed or stopped run in output_dir, to the numbers "
+        "that it would have had; without a checkpoint there: start anew",
+    )
+    checkpoint_seconds: float = _option(
+        30.0,
+        "least time between two checkpoints, which are made as an epoch ends; "
+        "0: after every epoch",
+        low=0,
+    )
+    tensorboard: bool = _option(
+        False,
+        "also write scalars of each epoch and histograms of the weights to "
+        "output_dir/tensorboard (needs the extra [tensorboard])",
+    )
+    profile_step: int = _option(
+        0,
+        "profile this step of the run, counted from 1, for TensorBoard; "
+        "0: none",
+        low=0,
     )
     seed: int = _option(
         0, "seed of weights, shuffling and sampling", low=0, high=2**31 - 1
@@ -447,6 +484,7 @@ def _check_together(config: Config) -> None:
             "--test_curve scores the test nodes, --noevaluate_test does not. "
             "Use one of the two"
         )
+    _check_resume(config)
     if config.mode == "convert" and not config.output_dir:
         raise ConfigError(
             "--mode=convert: expected --output_dir, where to write"
@@ -460,6 +498,18 @@ def _check_together(config: Config) -> None:
             f"--network_term=variance needs draws from one q, which "
             f"--method={config.method} does not make; use "
             "--network_term=mean_logit or --variance_weight=0"
+        )
+
+
+def _check_resume(config: Config) -> None:
+    if not config.resume:
+        return
+    if config.mode != "train" or config.overwrite or not config.output_dir:
+        raise ConfigError(
+            "--resume goes on with training: expected --output_dir, the "
+            "folder of the run, --mode=train and no --overwrite. Received: "
+            f"--output_dir={config.output_dir} --mode={config.mode} "
+            f"--overwrite={config.overwrite}"
         )
 
 

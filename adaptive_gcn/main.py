@@ -18,7 +18,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from adaptive_gcn import run_folder
+from adaptive_gcn import run_folder, stopping
 from adaptive_gcn.config import LATER, PLACES, Config, describe_range
 
 # May differ between a run and a later look at it.
@@ -180,17 +180,19 @@ def main(config: Config) -> None:
         return
     from adaptive_gcn import training  # TensorFlow: after the flags are good.
 
-    _raise_interrupts()
+    signals = stopping.StopSignals()
     try:
-        if config.mode == "evaluate":
-            print(json.dumps(training.evaluate(config), indent=1))
-        else:
-            print(training.describe(training.train(config)))
+        with signals.handled():
+            if config.mode == "evaluate":
+                print(json.dumps(training.evaluate(config), indent=1))
+            else:
+                print(training.describe(training.train(config, signals)))
     except training.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
-    except KeyboardInterrupt:
-        print("interrupted; the best weights so far are kept", file=sys.stderr)
-        sys.exit(130)
+    except stopping.Stopped as stop:
+        hint = "; --resume goes on" if config.mode == "train" else ""
+        print(f"{stop}{hint}", file=sys.stderr)
+        sys.exit(stop.status)
 
 
 def _convert(config: Config) -> None:
@@ -228,7 +230,15 @@ def run() -> None:
     for field in dataclasses.fields(Config):  # For --help of the script.
         flag = flags.FLAGS[field.name]
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-    app.run(main, flags_parser=_parse_or_exit)
+    try:
+        try:
+            app.run(main, flags_parser=_parse_or_exit)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more; nor must Python try when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
 
 
 def _parse_or_exit(argv: list[str]) -> Config:

@@ -6,11 +6,15 @@ all of it or nothing. No TensorFlow here.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
 import json
+import logging
 import os
 import platform
 import tempfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,16 +26,25 @@ HISTORY = "history.csv"
 CONFIG = "config.json"
 WEIGHTS = "best.weights.h5"
 EVALUATION = "evaluation.json"
+CHECKPOINT = "checkpoint"
 
-_RESULTS = (RESULT, HISTORY, CONFIG, WEIGHTS, EVALUATION)
+_RESULTS = (CHECKPOINT, RESULT, HISTORY, CONFIG, WEIGHTS, EVALUATION)
 _PACKAGES = ("tensorflow", "keras", "numpy", "scipy", "numba")
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class RunFolderError(OSError):
     """The output folder cannot be used for this run."""
 
 
-def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
+def claim(
+    path: str,
+    overwrite: bool,
+    default_name: str = "run",
+    resume: bool = False,
+) -> Path:
     """Make the folder of a run ready, before any other work.
 
     Args:
@@ -39,22 +52,23 @@ def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
             and so on where that exists).
         overwrite: Whether results already there may be replaced.
         default_name: Name of the new folder if `path` is empty.
+        resume: Whether what is there is to be gone on with.
 
     Returns:
         The folder, which exists and can be written to.
 
     Raises:
         RunFolderError: If it cannot be made or written, or holds results and
-            `overwrite` is false.
+            neither `overwrite` nor `resume` is true.
     """
     make_writable(Path(path or "runs"), f"--output_dir={path or 'runs'}")
     folder = Path(path) if path else _make_new(default_name)
     found = [name for name in _RESULTS if (folder / name).exists()]
-    if found and not overwrite:
+    if found and not overwrite and not resume:
         raise RunFolderError(
             f"--output_dir={folder}: holds an earlier run "
-            f"({', '.join(found)}); give another folder, or --overwrite to "
-            "replace it"
+            f"({', '.join(found)}); give another folder, --overwrite to "
+            "replace it, or --resume to go on with it"
         )
     return folder
 
@@ -78,6 +92,40 @@ def make_writable(folder: Path, named: str) -> None:
             f"{named}: cannot write there ({error}); give a folder that can "
             "be created and written"
         ) from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder against other runs. It ends with the process, too.
+
+    Raises:
+        RunFolderError: If another run holds it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RunFolderError(
+            f"--output_dir={folder}: another run is writing there; wait for "
+            "its end, or give another folder"
+        ) from error
+    except OSError as error:  # Some network file systems have no such locks.
+        _LOG.warning("%s: cannot be locked (%s); use it once", folder, error)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed run had not finished writing."""
+    for name in _RESULTS:
+        for temporary in (f".{name}.tmp", f"tmp-{name}"):
+            (folder / temporary).unlink(missing_ok=True)
 
 
 def remove_results(folder: Path) -> None:

@@ -11,15 +11,19 @@ NUMPY_HALF = (
     "adaptive_gcn",
     "adjacency",
     "aligned",
+    "checkpoint_file",
     "config",
     "errors",
     "features",
     "graph",
+    "graph_digest",
     "jit",
     "loading",
     "memory_map",
     "prepared",
+    "resume",
     "run_folder",
+    "stopping",
 )
 FRAMEWORKS = {"tensorflow", "keras", "tensorflow_datasets"}
 

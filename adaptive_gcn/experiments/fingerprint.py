@@ -17,11 +17,16 @@ from adaptive_gcn.config import LATER, PLACES, Config
 # stored and reported. All other modules count.
 _OTHER_MODULES = {
     "ahead.py",
+    "checkpoint.py",
+    "checkpoint_file.py",
     "errors.py",
+    "graph_digest.py",
     "main.py",
     "memory.py",
     "memory_map.py",
+    "resume.py",
     "run_folder.py",
+    "stopping.py",
     *(
         f"datasets/{name}.py"
         for name in (
