@@ -74,8 +74,7 @@ class Checkpoints(keras.callbacks.Callback):
 def state_of(network: AdaptiveGCN) -> Arrays:
     """Weights, states of dropout and both optimisers' variables, by place."""
     return {
-        name: keras.ops.convert_to_numpy(variable)
-        for name, variable in _variables(network).items()
+        name: variable.numpy() for name, variable in _variables(network).items()
     }
 
 

@@ -30,6 +30,7 @@ from adaptive_gcn.features import row_blocks
 from adaptive_gcn.stopping import StopSignals
 
 MOST_STEPS_PER_EXECUTION = 100
+_HEADERS = 2**18  # Bytes of a file of weights beside these.
 
 
 @dataclasses.dataclass
@@ -198,11 +199,23 @@ def steps_per_execution(config: Config, n_steps: int) -> int:
 def _save_weights(network: Any, path: Path) -> None:
     temporary = path.with_name(f"tmp-{path.name}")
     try:
+        _reserve(temporary, 2 * _n_bytes(network) + _HEADERS)
         network.save_weights(temporary)
         os.replace(temporary, path)
-    except (OSError, RuntimeError) as error:  # HDF5 has both for a full disk.
+    except OSError as error:
         temporary.unlink(missing_ok=True)
         raise run_folder.RunFolderError(
             f"{path}: the weights cannot be written ({error}); make room, or "
             "the folder writable, and go on with --resume"
         ) from error
+
+
+def _n_bytes(network: Any) -> int:
+    state = checkpoint.state_of(network).values()
+    return sum(array.nbytes for array in state)
+
+
+def _reserve(path: Path, size: int) -> None:
+    """Try for room before HDF5 needs it, which crashes without."""
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)

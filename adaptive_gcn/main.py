@@ -184,15 +184,16 @@ def main(config: Config) -> None:
     try:
         with signals.handled():
             if config.mode == "evaluate":
-                print(json.dumps(training.evaluate(config), indent=1))
+                text = json.dumps(training.evaluate(config), indent=1)
             else:
-                print(training.describe(training.train(config, signals)))
+                text = training.describe(training.train(config, signals))
     except training.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
     except stopping.Stopped as stop:
         hint = "; --resume goes on" if config.mode == "train" else ""
         print(f"{stop}{hint}", file=sys.stderr)
         sys.exit(stop.status)
+    print(text)
 
 
 def _convert(config: Config) -> None:
@@ -200,12 +201,13 @@ def _convert(config: Config) -> None:
 
     _raise_interrupts()
     try:
-        print(loading.convert(config))
+        text = loading.convert(config)
     except loading.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
     except KeyboardInterrupt:
         print("interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)
+    print(text)
 
 
 def _end_at_once(*_: Any) -> None:

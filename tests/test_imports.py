@@ -20,6 +20,7 @@ NUMPY_HALF = (
     "jit",
     "loading",
     "memory_map",
+    "memory_needed",
     "prepared",
     "resume",
     "run_folder",

@@ -24,6 +24,7 @@ _OTHER_MODULES = {
     "main.py",
     "memory.py",
     "memory_map.py",
+    "memory_needed.py",
     "resume.py",
     "run_folder.py",
     "stopping.py",
