@@ -41,6 +41,7 @@ LATER = (
     "checkpoint_seconds",
     "tensorboard",
     "profile_step",
+    "distribute",
 )
 
 
@@ -120,6 +121,13 @@ class Config:
     )
     device: str = _option(
         "auto", "auto (a GPU where there is one), cpu, gpu, or gpu:N"
+    )
+
+    distribute: str = _option(
+        "none",
+        "none; mirrored: over all GPUs of this machine; multi_worker: over "
+        "the processes that TF_CONFIG names, which share output_dir",
+        ("none", "mirrored", "multi_worker"),
     )
 
     # Data.
@@ -485,6 +493,16 @@ def _check_together(config: Config) -> None:
             "Use one of the two"
         )
     _check_resume(config)
+    if config.distribute != "none" and config.profile_step:
+        raise ConfigError(
+            "--profile_step: expected --distribute=none. Received: "
+            f"--distribute={config.distribute}"
+        )
+    if config.distribute == "multi_worker" and not config.output_dir:
+        raise ConfigError(
+            "--distribute=multi_worker: expected --output_dir, which all "
+            "workers must name"
+        )
     if config.mode == "convert" and not config.output_dir:
         raise ConfigError(
             "--mode=convert: expected --output_dir, where to write"

@@ -20,10 +20,12 @@ from adaptive_gcn import (
     callbacks,
     checkpoint,
     checkpoint_file,
+    distributed,
     model,
     pipeline,
     resume,
     run_folder,
+    watching,
 )
 from adaptive_gcn.config import Config
 from adaptive_gcn.features import row_blocks
@@ -46,6 +48,7 @@ class Fit:
         folder: Folder of the run.
         signals: What asks for a stop.
         started: When the run began, by `time.perf_counter`.
+        workers: The others, if it is trained by several.
         timer: Seconds of each epoch.
         best: The choice of the epoch; its weights are in the network when
             `run` is done.
@@ -60,6 +63,7 @@ class Fit:
     folder: Path
     signals: StopSignals
     started: float
+    workers: distributed.Workers | None = None
 
     def __post_init__(self) -> None:
         config = self.config
@@ -115,28 +119,44 @@ class Fit:
 
     def _fit(self) -> None:
         network, n_steps = self.network, self.batches.n_steps
+        epochs = range(self._first_epoch, self.config.epochs)
+        if self.workers is not None:
+            distributed.fit(
+                network,
+                self.batches,
+                self._position,
+                epochs,
+                self._callbacks(False),
+                self.workers,
+            )
+            return
         network.steps_per_execution = steps_per_execution(self.config, n_steps)
         terminal = sys.stdout.isatty() and sys.stderr.isatty()
         network.fit(
             self.batches.dataset(self._position),
             steps_per_epoch=n_steps,
-            initial_epoch=self._first_epoch,
-            epochs=self.config.epochs,
+            initial_epoch=epochs.start,
+            epochs=epochs.stop,
             shuffle=False,
             verbose=1 if terminal else 0,
-            callbacks=[
-                self.timer,
-                callbacks.StopOnDivergence(),
-                *self._averaging(),
-                callbacks.FullValidation(self.evaluate),
-                self.best,
-                self.history,
-                *([] if terminal else [callbacks.EpochLine()]),
-                checkpoint.Checkpoints(
-                    self._save, self.config.checkpoint_seconds, self.signals
-                ),
-            ],
+            callbacks=self._callbacks(terminal),
         )
+
+    def _callbacks(self, terminal: bool) -> list[keras.callbacks.Callback]:
+        """In the order of use: each sees what those before it have logged."""
+        return [
+            self.timer,
+            callbacks.StopOnDivergence(),
+            *self._averaging(),
+            callbacks.FullValidation(self.evaluate),
+            self.best,
+            self.history,
+            *([] if terminal else [callbacks.EpochLine()]),
+            *watching.callbacks(self.config, self.folder),
+            checkpoint.Checkpoints(
+                self._save, self.config.checkpoint_seconds, self.signals
+            ),
+        ]
 
     def _averaging(self) -> list[keras.callbacks.Callback]:
         """Puts the averaged weights into the network between epochs."""

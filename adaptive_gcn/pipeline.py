@@ -77,6 +77,10 @@ class Batches:
             call it before the first step only.
         prefetch: Batches to prepare ahead. 0 draws each batch when it is
             asked for, so that g has no lag.
+        worker: Which of `n_workers` processes this is. Each takes its part of
+            every batch, with a stream of its own.
+        n_workers: Processes that share the training nodes.
+        replicas: Parts that each of them takes, one element each.
     """
 
     graph: Graph
@@ -88,6 +92,9 @@ class Batches:
     importance_fn: ImportanceFn | None = None
     refresh_interval: int = 1
     prefetch: int = 0
+    worker: int = 0
+    n_workers: int = 1
+    replicas: int = 1
     _sources: list[list[Iterator[Any]]] = dataclasses.field(
         default_factory=list, init=False, repr=False
     )
@@ -171,7 +178,10 @@ class Batches:
             if self._is_refresh(streams):
                 streams.importance = self.importance_fn()
                 self.sampler.refresh(streams.importance)
-            yield self._element(batch, streams, reader)
+            if self.n_workers > 1 and streams.step % self.n_steps == 0:
+                streams.sample = self._own_stream(streams.step)
+            for part in self._parts(batch):
+                yield self._element(part, streams, reader)
 
     def _element(
         self, batch: Ids, streams: _Streams, reader: RowReader
@@ -184,15 +194,19 @@ class Batches:
         layers = samplers.sample_layers(
             self.sampler, batch, self.samples_per_layer, streams.sample
         )
-        streams.step += 1
-        if streams.step % self.n_steps == 0:
+        streams.parts += 1
+        if streams.parts == self.replicas:
+            streams.step += 1
+            streams.parts = 0
             self._keep(streams)
         nodes = [*(layer.nodes for layer in layers), batch]
         rows = [reader.read(level) for level in nodes[: self.feature_levels]]
         return _pack(layers, nodes, self.graph.labels[batch], rows)
 
     def _keep(self, streams: _Streams) -> None:
-        """Note the position, and forget what no loop can ask for any more."""
+        """Note where an epoch ends; forget what no loop asks for any more."""
+        if streams.step % self.n_steps:
+            return
         oldest = streams.step - self.prefetch - 2 * self.n_steps
         for step in [each for each in self._positions if each < oldest]:
             del self._positions[step]
@@ -207,8 +221,23 @@ class Batches:
     def _batches(self, rng: np.random.Generator) -> Iterator[Ids]:
         while True:
             order = rng.permutation(self.graph.train_nodes)
+            if self.n_workers * self.replicas > 1:  # No part may be empty.
+                yield from np.array_split(order, self.n_steps)
+                continue
             for start in range(0, len(order), self.batch_size):
                 yield order[start : start + self.batch_size]
+
+    def _parts(self, batch: Ids) -> list[Ids]:
+        """What of a batch is for this worker, by replica."""
+        n_parts = self.n_workers * self.replicas
+        first = self.worker * self.replicas
+        return [batch[first + r :: n_parts] for r in range(self.replicas)]
+
+    def _own_stream(self, step: int) -> np.random.Generator:
+        """This worker's for an epoch: no state of it need be kept."""
+        key = (1, self.worker, step // self.n_steps)
+        seed = np.random.SeedSequence(self.seed, spawn_key=key)
+        return np.random.default_rng(seed)
 
     def _is_refresh(self, streams: _Streams) -> bool:
         if self.importance_fn is None or not self.sampler.uses_importance:
@@ -258,6 +287,7 @@ class _Streams:
 
     def __init__(self, start: Position) -> None:
         self.step = start.step
+        self.parts = 0  # Of the present step.
         self.shuffle = _generator(start.shuffle)
         self.sample = _generator(start.sample)
         self.importance = start.importance

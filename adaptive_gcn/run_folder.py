@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import platform
+import shutil
 import tempfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -27,6 +28,7 @@ CONFIG = "config.json"
 WEIGHTS = "best.weights.h5"
 EVALUATION = "evaluation.json"
 CHECKPOINT = "checkpoint"
+TENSORBOARD = "tensorboard"
 
 _RESULTS = (CHECKPOINT, RESULT, HISTORY, CONFIG, WEIGHTS, EVALUATION)
 _PACKAGES = ("tensorflow", "keras", "numpy", "scipy", "numba")
@@ -132,6 +134,7 @@ def remove_results(folder: Path) -> None:
     """Remove the records of an earlier run, once the new one can start."""
     for name in _RESULTS:
         (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
 
 
 def _make_new(name: str) -> Path:
@@ -169,7 +172,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(
             f"{path}: cannot be read ({error}); expected the folder of a "
             "finished run"

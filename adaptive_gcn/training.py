@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import logging
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ import tensorflow as tf
 
 from adaptive_gcn import (
     callbacks,
+    distributed,
     fitting,
     graph_digest,
     loading,
@@ -31,6 +33,7 @@ from adaptive_gcn import (
     propagation,
     resume,
     run_folder,
+    watching,
 )
 from adaptive_gcn.adjacency import normalize_adjacency
 from adaptive_gcn.config import PLACES, Config, ConfigError
@@ -48,6 +51,7 @@ USER_ERRORS = (
     *loading.USER_ERRORS,
     tf.errors.ResourceExhaustedError,
     callbacks.TrainingDivergedError,
+    distributed.WorkerLostError,
 )
 
 
@@ -85,24 +89,46 @@ def train(config: Config, signals: StopSignals | None = None) -> dict[str, Any]:
             weights so far are saved first.
         stopping.Stopped: If `signals` asked for it.
     """
+    watching.check(config)
+    workers = distributed.workers(config)  # Before TensorFlow does anything.
     with _on_device(config.device) as device:
         memory.keep_freed_memory()
-        folder = run_folder.claim(
-            config.output_dir,
-            config.overwrite,
-            f"{config.dataset}-{config.method}-seed{config.seed}",
-            config.resume,
-        )
-        with run_folder.locked(folder):
+        with _run_folder(config, workers) as folder:
             if config.resume:
-                finished = resume.finished_record(config, folder)
+                finished = resume.finished_record(
+                    config, Path(config.output_dir)
+                )
                 if finished is not None:
                     return finished
-            return _train_in(config, folder, device, signals or StopSignals())
+            signals = signals or StopSignals()
+            return _train_in(config, folder, device, signals, workers)
+
+
+@contextmanager
+def _run_folder(
+    config: Config, workers: distributed.Workers | None
+) -> Iterator[Path]:
+    """The folder to write to: of all workers the chief's counts alone."""
+    if workers is not None and not workers.is_chief:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    claimed = run_folder.claim(
+        config.output_dir,
+        config.overwrite,
+        f"{config.dataset}-{config.method}-seed{config.seed}",
+        config.resume,
+    )
+    with run_folder.locked(claimed):
+        yield claimed
 
 
 def _train_in(
-    config: Config, folder: Path, device: str, signals: StopSignals
+    config: Config,
+    folder: Path,
+    device: str,
+    signals: StopSignals,
+    workers: distributed.Workers | None,
 ) -> dict[str, Any]:
     keras.backend.clear_session()
     memory.forget_custom_gradients()
@@ -118,7 +144,7 @@ def _train_in(
         )
     if config.test_curve and not len(graph.test_nodes):
         raise ConfigError(f"--test_curve: {graph.name} has no test nodes")
-    return _train(config, graph, folder, device, signals)
+    return _train(config, graph, folder, device, signals, workers)
 
 
 def evaluate(config: Config) -> dict[str, Any]:
@@ -308,12 +334,14 @@ def _train(
     folder: Path,
     device: str,
     signals: StopSignals,
+    workers: distributed.Workers | None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
     memory_needed.announce(config, graph)
-    found = resume.snapshot(config, graph, folder) if config.resume else None
-    network = build_model(config, graph)
-    batches = build_batches(config, graph, network)
+    found = None
+    if config.resume:
+        found = resume.snapshot(config, graph, Path(config.output_dir))
+    network, batches = _network_and_batches(config, graph, workers)
     full = full_propagation(config, graph)
     graph.release_pages()
     _announce(config, batches, device)
@@ -326,6 +354,7 @@ def _train(
         folder,
         signals,
         started,
+        workers,
     )
     if found is None:
         run_folder.remove_results(folder)
@@ -362,6 +391,26 @@ def _train(
     (folder / run_folder.CHECKPOINT).unlink(missing_ok=True)
     _LOG.info("records and weights are in %s", folder)
     return record
+
+
+def _network_and_batches(
+    config: Config, graph: Graph, workers: distributed.Workers | None
+) -> tuple[model.AdaptiveGCN, pipeline.Batches]:
+    if workers is None:
+        network = build_model(config, graph)
+        return network, build_batches(config, graph, network)
+    n_parts = workers.n_parts
+    distributed.check_batches(config, len(graph.train_nodes), n_parts)
+    with workers.strategy.scope():
+        network = build_model(config, graph)
+    distributed.average_gradients(network, n_parts)
+    batches = dataclasses.replace(
+        build_batches(config, graph, network),
+        worker=workers.index,
+        n_workers=workers.count,
+        replicas=workers.replicas,
+    )
+    return network, batches
 
 
 def _test_scores(

@@ -515,7 +515,13 @@ def _verified_manifest(folder: Path) -> _Manifest:
         manifest = json.loads(path.read_text("utf-8"))
         kind, version = manifest["format"], manifest["version"]
         files = dict(manifest["files"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ) as error:
         raise StoreError(f"{path}: cannot be read: {error!r}") from error
     if (kind, version) != (FORMAT, VERSION):
         raise StoreError(

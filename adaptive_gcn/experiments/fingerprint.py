@@ -28,6 +28,7 @@ _OTHER_MODULES = {
     "resume.py",
     "run_folder.py",
     "stopping.py",
+    "watching.py",
     *(
         f"datasets/{name}.py"
         for name in (
