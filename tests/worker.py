@@ -6,6 +6,7 @@ ends after so many epochs as if it had been killed.
 """
 
 import json
+import logging
 import os
 import sys
 
@@ -50,6 +51,7 @@ def die_after(on_epoch_end):
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)
     target, n_devices, *words = sys.argv[1:]
     seen, weights, rows = {}, [], []
     if int(n_devices) > 1:

@@ -167,7 +167,7 @@ def _was_store(folder: Path) -> bool:
     try:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
         return bool(manifest["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
