@@ -8,20 +8,33 @@ stays that of a step over all workers, and so does the learning rate.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
+from tensorflow.core.protobuf import coordination_config_pb2
+from tensorflow.python.eager import context
 
 from adaptive_gcn import model, pipeline
 from adaptive_gcn.config import Config, ConfigError
 
 _LOG = logging.getLogger(__name__)
+
+
+# A worker that is busy, as while it compiles, answers late.
+_HEARTBEAT_MILLISECONDS = 60_000
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.UnavailableError,
+)
 
 
 class WorkerLostError(RuntimeError):
@@ -72,6 +85,7 @@ def workers(config: Config) -> Workers | None:
         joined = Workers(strategy, 0, 1, strategy.num_replicas_in_sync)
     else:
         index, count = _place_of_worker(os.environ.get("TF_CONFIG", ""))
+        _allow_late_answers(count)
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         replicas = strategy.num_replicas_in_sync // count
         joined = Workers(strategy, index, count, replicas)
@@ -84,6 +98,17 @@ def workers(config: Config) -> Workers | None:
         joined.n_parts,
     )
     return joined
+
+
+def _allow_late_answers(count: int) -> None:
+    """As the strategy would set up the service, but for its patience."""
+    job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=count)
+    context.context().configure_coordination_service(
+        "standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        coordinated_jobs=[job],
+        heartbeat_timeout_in_ms=_HEARTBEAT_MILLISECONDS,
+    )
 
 
 def _place_of_worker(text: str) -> tuple[int, int]:
@@ -100,6 +125,28 @@ def _place_of_worker(text: str) -> tuple[int, int]:
             "--distribute=multi_worker: expected TF_CONFIG as in "
             '{"cluster": {"worker": ["host:port", ...]}, "task": {"type": '
             f'"worker", "index": 0}}}}. Received: {text!r} ({error})'
+        ) from error
+
+
+@contextlib.contextmanager
+def losses_named(joined: Workers | None) -> Iterator[None]:
+    """Say in words that another worker has ended.
+
+    Args:
+        joined: The workers, if there are several.
+
+    Raises:
+        WorkerLostError: If TensorFlow says so in its own.
+    """
+    try:
+        yield
+    except _LOST as error:
+        if joined is None:
+            raise
+        raise WorkerLostError(
+            "another worker has ended or cannot be reached "
+            f"({' '.join(error.message.split())[-300:]}); start all of them "
+            "again, with --resume"
         ) from error
 
 
@@ -130,36 +177,9 @@ def fit(
     start: pipeline.Position | None,
     epochs: range,
     callbacks: Sequence[keras.callbacks.Callback],
-    joined: Workers,
-) -> None:
-    """As `network.fit`, over all workers; callbacks see whole epochs only.
-
-    Raises:
-        WorkerLostError: If another worker has ended.
-    """
-    try:
-        _fit(network, batches, start, epochs, callbacks, joined.strategy)
-    except (
-        tf.errors.AbortedError,
-        tf.errors.CancelledError,
-        tf.errors.DeadlineExceededError,
-        tf.errors.UnavailableError,
-    ) as error:
-        raise WorkerLostError(
-            f"another worker of {joined.count} has ended or cannot be reached "
-            f"({' '.join(error.message.split())[-300:]}); start all of them "
-            "again, with --resume"
-        ) from error
-
-
-def _fit(
-    network: model.AdaptiveGCN,
-    batches: pipeline.Batches,
-    start: pipeline.Position | None,
-    epochs: range,
-    callbacks: Sequence[keras.callbacks.Callback],
     strategy: tf.distribute.Strategy,
 ) -> None:
+    """As `network.fit`, over all workers; callbacks see whole epochs only."""
     # Elements that wait on a device would be drawn ahead, with a g that lags.
     options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
     dataset = strategy.distribute_datasets_from_function(

@@ -127,7 +127,7 @@ class Fit:
                 self._position,
                 epochs,
                 self._callbacks(False),
-                self.workers,
+                self.workers.strategy,
             )
             return
         network.steps_per_execution = steps_per_execution(self.config, n_steps)

@@ -91,7 +91,7 @@ def train(config: Config, signals: StopSignals | None = None) -> dict[str, Any]:
     """
     watching.check(config)
     workers = distributed.workers(config)  # Before TensorFlow does anything.
-    with _on_device(config.device) as device:
+    with distributed.losses_named(workers), _on_device(config.device) as device:
         memory.keep_freed_memory()
         with _run_folder(config, workers) as folder:
             if config.resume:
