@@ -18,7 +18,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from tensorflow.core.protobuf import coordination_config_pb2
 from tensorflow.python.eager import context
 
 from adaptive_gcn import model, pipeline
@@ -102,7 +101,8 @@ def workers(config: Config) -> Workers | None:
 
 def _allow_late_answers(count: int) -> None:
     """As the strategy would set up the service, but for its patience."""
-    job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=count)
+    messages = context.coordination_config_pb2
+    job = messages.CoordinatedJob(name="worker", num_tasks=count)
     context.context().configure_coordination_service(
         "standalone",
         service_leader="/job:worker/replica:0/task:0",
