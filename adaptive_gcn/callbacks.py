@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -64,15 +64,62 @@ class StopOnDivergence(keras.callbacks.Callback):
         step = int(self.model.first_diverged.result()) or last_step
         raise TrainingDivergedError(
             f"training diverged: epoch {self._epoch}, step {step}: the {name} "
-            f"is {float(value)}; {REMEDY}"
+            f"is {float(value)}"
         )
 
 
 class History(keras.callbacks.CSVLogger):
-    """Keras' CSV history, a line an epoch, with epochs counted from 1."""
+    """Keras' CSV history, a line an epoch, with epochs counted from 1.
+
+    Attributes:
+        rows: The logs of each epoch so far.
+    """
+
+    def __init__(self, filename: str) -> None:
+        super().__init__(filename)
+        self.rows: list[dict[str, float]] = []
+        self._earlier: Sequence[dict[str, float]] = ()
+
+    def start_from(self, rows: Sequence[dict[str, float]]) -> None:
+        """Write the logs of these epochs before those to come."""
+        self._earlier = rows
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        for epoch, row in enumerate(self._earlier):
+            self.on_epoch_end(epoch, row)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.rows.append(dict(logs))
         super().on_epoch_end(epoch + 1, logs)
+
+
+class BestEpoch(keras.callbacks.EarlyStopping):
+    """Keras' choice of the epoch, which can begin where another one ended.
+
+    Args:
+        select: Name of the log to choose by.
+        patience: Epochs without a better one before training stops.
+    """
+
+    def __init__(self, select: str, patience: int) -> None:
+        super().__init__(
+            monitor=select,
+            mode="min" if select == "val_loss" else "max",
+            patience=patience,
+            restore_best_weights=True,
+        )
+        self._start: tuple[dict[str, float], list[Any]] | None = None
+
+    def start_from(self, state: dict[str, float], weights: list[Any]) -> None:
+        """Begin with best, best_epoch, wait, and the best weights so far."""
+        self._start = state, weights
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        super().on_train_begin(logs)
+        if self._start is not None:
+            state, self.best_weights = self._start
+            vars(self).update(state)
 
 
 class FullValidation(keras.callbacks.Callback):
@@ -92,7 +139,7 @@ class FullValidation(keras.callbacks.Callback):
         if not math.isfinite(logs["val_loss"]):
             raise TrainingDivergedError(
                 f"training diverged: epoch {epoch + 1}: the validation loss "
-                f"is {logs['val_loss']}; {REMEDY}"
+                f"is {logs['val_loss']}"
             )
 
 

@@ -26,6 +26,10 @@ PLACES = (
     "embeddings",
     "export_dir",
     "export_name",
+    "resume",
+    "checkpoint_seconds",
+    "tensorboard",
+    "profile_step",
 )
 # Modes that work with the weights of an earlier run.
 MODES_ON_A_RUN = ("evaluate", "predict", "export")
@@ -46,6 +50,11 @@ LATER = (
     "embeddings",
     "export_dir",
     "export_name",
+    "resume",
+    "checkpoint_seconds",
+    "tensorboard",
+    "profile_step",
+    "distribute",
 )
 
 PREDICTION_FORMATS = (".csv", ".parquet")
@@ -101,11 +110,40 @@ class Config:
     overwrite: bool = _option(
         False, "replace the results that output_dir already holds"
     )
+    resume: bool = _option(
+        False,
+        "go on with the killed or stopped run in output_dir, to the numbers "
+        "that it would have had; without a checkpoint there: start anew",
+    )
+    checkpoint_seconds: float = _option(
+        30.0,
+        "least time between two checkpoints, which are made as an epoch ends; "
+        "0: after every epoch",
+        low=0,
+    )
+    tensorboard: bool = _option(
+        False,
+        "also write scalars of each epoch and histograms of the weights to "
+        "output_dir/tensorboard (needs the extra [tensorboard])",
+    )
+    profile_step: int = _option(
+        0,
+        "profile this step of the run, counted from 1, for TensorBoard; "
+        "0: none",
+        low=0,
+    )
     seed: int = _option(
         0, "seed of weights, shuffling and sampling", low=0, high=2**31 - 1
     )
     device: str = _option(
         "auto", "auto (a GPU where there is one), cpu, gpu, or gpu:N"
+    )
+
+    distribute: str = _option(
+        "none",
+        "none; mirrored: over all GPUs of this machine; multi_worker: over "
+        "the processes that TF_CONFIG names, which share output_dir",
+        ("none", "mirrored", "multi_worker"),
     )
 
     # What to do with the weights of a run.
@@ -493,6 +531,17 @@ def _check_together(config: Config) -> None:
             "--test_curve scores the test nodes, --noevaluate_test does not. "
             "Use one of the two"
         )
+    _check_resume(config)
+    if config.distribute != "none" and config.profile_step:
+        raise ConfigError(
+            "--profile_step: expected --distribute=none. Received: "
+            f"--distribute={config.distribute}"
+        )
+    if config.distribute == "multi_worker" and not config.output_dir:
+        raise ConfigError(
+            "--distribute=multi_worker: expected --output_dir, which all "
+            "workers must name"
+        )
     if config.mode == "convert" and not config.output_dir:
         raise ConfigError(
             "--mode=convert: expected --output_dir, where to write"
@@ -515,6 +564,18 @@ def _check_together(config: Config) -> None:
             f"--network_term=variance needs draws from one q, which "
             f"--method={config.method} does not make; use "
             "--network_term=mean_logit or --variance_weight=0"
+        )
+
+
+def _check_resume(config: Config) -> None:
+    if not config.resume:
+        return
+    if config.mode != "train" or config.overwrite or not config.output_dir:
+        raise ConfigError(
+            "--resume goes on with training: expected --output_dir, the "
+            "folder of the run, --mode=train and no --overwrite. Received: "
+            f"--output_dir={config.output_dir} --mode={config.mode} "
+            f"--overwrite={config.overwrite}"
         )
 
 

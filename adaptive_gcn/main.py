@@ -18,7 +18,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from adaptive_gcn import run_folder
+from adaptive_gcn import run_folder, stopping
 from adaptive_gcn.config import (
     LATER,
     MODES_ON_A_RUN,
@@ -188,23 +188,20 @@ def main(config: Config) -> None:
         return
     from adaptive_gcn import training  # TensorFlow: after the flags are good.
 
-    _raise_interrupts()
+    signals = stopping.StopSignals()
     try:
-        print(_MODES[config.mode](config))
+        with signals.handled():
+            if config.mode == "train":
+                text = training.describe(training.train(config, signals))
+            else:
+                text = _MODES[config.mode](config)
     except training.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
-    except KeyboardInterrupt:
-        kept = "nothing half-written is left"
-        if config.mode == "train":
-            kept = "the best weights so far are kept"
-        print(f"interrupted; {kept}", file=sys.stderr)
-        sys.exit(130)
-
-
-def _train(config: Config) -> str:
-    from adaptive_gcn import training
-
-    return training.describe(training.train(config))
+    except stopping.Stopped as stop:
+        hint = "; --resume goes on" if config.mode == "train" else ""
+        print(f"{stop}{hint}", file=sys.stderr)
+        sys.exit(stop.status)
+    print(text)
 
 
 def _evaluate(config: Config) -> str:
@@ -226,7 +223,6 @@ def _export(config: Config) -> str:
 
 
 _MODES = {
-    "train": _train,
     "evaluate": _evaluate,
     "predict": _predict,
     "export": _export,
@@ -238,12 +234,13 @@ def _convert(config: Config) -> None:
 
     _raise_interrupts()
     try:
-        print(loading.convert(config))
+        text = loading.convert(config)
     except loading.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
     except KeyboardInterrupt:
         print("interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)
+    print(text)
 
 
 def _end_at_once(*_: Any) -> None:
@@ -268,7 +265,15 @@ def run() -> None:
     for field in dataclasses.fields(Config):  # For --help of the script.
         flag = flags.FLAGS[field.name]
         flags.FLAGS.register_key_flag_for_module(sys.argv[0], flag)
-    app.run(main, flags_parser=_parse_or_exit)
+    try:
+        try:
+            app.run(main, flags_parser=_parse_or_exit)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more; nor must Python try when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
 
 
 def _parse_or_exit(argv: list[str]) -> Config:

@@ -462,8 +462,10 @@ class FirstDiverged(keras.metrics.Metric):
 
     def __init__(self, name: str = "first_diverged", **kwargs: Any):
         super().__init__(name=name, **kwargs)
-        self.step = self.add_variable((), "zeros", name="step")
-        self.first = self.add_variable((), "zeros", name="first")
+        # Of several workers one is enough: weights spread in a step.
+        one = {"initializer": "zeros", "aggregation": "only_first_replica"}
+        self.step = self.add_variable((), name="step", **one)
+        self.first = self.add_variable((), name="first", **one)
 
     def update_state(self, value: tf.Tensor, sample_weight: Any = None) -> None:
         self.step.assign_add(1.0)
@@ -474,7 +476,7 @@ class FirstDiverged(keras.metrics.Metric):
         self.first.assign(tf.where(bad, self.step, self.first))
 
     def result(self) -> tf.Tensor:
-        return self.first
+        return tf.identity(self.first.value)
 
 
 def _class_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:

@@ -31,6 +31,33 @@ Ids = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True)
+class Position:
+    """Where shuffling and sampling stand as an epoch begins.
+
+    Attributes:
+        step: Steps drawn before.
+        shuffle: State of the generator that orders the training nodes.
+        sample: State of the generator that layers are drawn with.
+        importance: [n_nodes] g in use, where the next step does not compute
+            it anew; else None.
+    """
+
+    step: int
+    shuffle: dict[str, Any]
+    sample: dict[str, Any]
+    importance: npt.NDArray[np.floating[Any]] | None = None
+
+    def check(self) -> None:
+        """Try the states.
+
+        Raises:
+            KeyError, OverflowError, TypeError, ValueError: If NumPy refuses
+                one of them.
+        """
+        _Streams(self)
+
+
+@dataclasses.dataclass(frozen=True)
 class Batches:
     """How to cut, sample and feed the training nodes.
 
@@ -50,6 +77,10 @@ class Batches:
             call it before the first step only.
         prefetch: Batches to prepare ahead. 0 draws each batch when it is
             asked for, so that g has no lag.
+        worker: Which of `n_workers` processes this is. Each takes its part of
+            every batch, with a stream of its own.
+        n_workers: Processes that share the training nodes.
+        replicas: Parts that each of them takes, one element each.
     """
 
     graph: Graph
@@ -61,8 +92,14 @@ class Batches:
     importance_fn: ImportanceFn | None = None
     refresh_interval: int = 1
     prefetch: int = 0
+    worker: int = 0
+    n_workers: int = 1
+    replicas: int = 1
     _sources: list[list[Iterator[Any]]] = dataclasses.field(
         default_factory=list, init=False, repr=False
+    )
+    _positions: dict[int, Position] = dataclasses.field(
+        default_factory=dict, init=False, repr=False
     )
 
     @property
@@ -75,14 +112,18 @@ class Batches:
         """Number of sampled layers."""
         return len(self.samples_per_layer)
 
-    def dataset(self) -> tf.data.Dataset:
+    def dataset(self, start: Position | None = None) -> tf.data.Dataset:
         """An endless dataset of (inputs, labels), as `model` takes them.
 
         It draws from one generator, made by this call: iterate it once, and
         ask for another dataset to start anew.
+
+        Args:
+            start: Where to go on; None for the beginning.
         """
         reader = _row_reader(self.graph.features)
-        source = [self._generate(reader)]
+        self._positions.clear()
+        source = [self._generate(reader, start or self._beginning())]
         self._sources.append(source)
         signature = _packed_signature(reader, self.feature_levels)
         dtypes = [spec.dtype for spec in signature]
@@ -113,17 +154,37 @@ class Batches:
         while self._sources:
             self._sources.pop().clear()
 
-    def _generate(self, reader: RowReader) -> Iterator[tuple[Any, ...]]:
-        shuffle_seed, sample_seed = np.random.SeedSequence(self.seed).spawn(2)
-        shuffle = np.random.default_rng(shuffle_seed)
-        rng = np.random.default_rng(sample_seed)
-        for step, batch in enumerate(self._batches(shuffle)):
-            if self._is_refresh(step):
-                self.sampler.refresh(self.importance_fn())
-            yield self._element(batch, rng, reader)
+    def position(self, step: int) -> Position:
+        """Where the newest dataset stood after the steps of a whole epoch.
+
+        Args:
+            step: Steps since the beginning, the last or the one before that
+                a training loop has got.
+        """
+        return self._positions[step]
+
+    def _beginning(self) -> Position:
+        seeds = np.random.SeedSequence(self.seed).spawn(2)
+        states = [np.random.default_rng(s).bit_generator.state for s in seeds]
+        return Position(0, *states)
+
+    def _generate(
+        self, reader: RowReader, start: Position
+    ) -> Iterator[tuple[Any, ...]]:
+        streams = _Streams(start)
+        if streams.importance is not None:
+            self.sampler.refresh(streams.importance)
+        for batch in self._batches(streams.shuffle):
+            if self._is_refresh(streams):
+                streams.importance = self.importance_fn()
+                self.sampler.refresh(streams.importance)
+            if self.n_workers > 1 and streams.step % self.n_steps == 0:
+                streams.sample = self._own_stream(streams.step)
+            for part in self._parts(batch):
+                yield self._element(part, streams, reader)
 
     def _element(
-        self, batch: Ids, rng: np.random.Generator, reader: RowReader
+        self, batch: Ids, streams: _Streams, reader: RowReader
     ) -> tuple[Any, ...]:
         """The layers below `batch`, packed.
 
@@ -131,24 +192,59 @@ class Batches:
         full batch that would be hundreds of megabytes.
         """
         layers = samplers.sample_layers(
-            self.sampler, batch, self.samples_per_layer, rng
+            self.sampler, batch, self.samples_per_layer, streams.sample
         )
+        streams.parts += 1
+        if streams.parts == self.replicas:
+            streams.step += 1
+            streams.parts = 0
+            self._keep(streams)
         nodes = [*(layer.nodes for layer in layers), batch]
         rows = [reader.read(level) for level in nodes[: self.feature_levels]]
         return _pack(layers, nodes, self.graph.labels[batch], rows)
 
+    def _keep(self, streams: _Streams) -> None:
+        """Note where an epoch ends; forget what no loop asks for any more."""
+        if streams.step % self.n_steps:
+            return
+        oldest = streams.step - self.prefetch - 2 * self.n_steps
+        for step in [each for each in self._positions if each < oldest]:
+            del self._positions[step]
+        stale = self.refresh_interval and streams.step % self.refresh_interval
+        self._positions[streams.step] = Position(
+            streams.step,
+            streams.shuffle.bit_generator.state,
+            streams.sample.bit_generator.state,
+            streams.importance if stale else None,
+        )
+
     def _batches(self, rng: np.random.Generator) -> Iterator[Ids]:
         while True:
             order = rng.permutation(self.graph.train_nodes)
+            if self.n_workers * self.replicas > 1:  # No part may be empty.
+                yield from np.array_split(order, self.n_steps)
+                continue
             for start in range(0, len(order), self.batch_size):
                 yield order[start : start + self.batch_size]
 
-    def _is_refresh(self, step: int) -> bool:
+    def _parts(self, batch: Ids) -> list[Ids]:
+        """What of a batch is for this worker, by replica."""
+        n_parts = self.n_workers * self.replicas
+        first = self.worker * self.replicas
+        return [batch[first + r :: n_parts] for r in range(self.replicas)]
+
+    def _own_stream(self, step: int) -> np.random.Generator:
+        """This worker's for an epoch: no state of it need be kept."""
+        key = (1, self.worker, step // self.n_steps)
+        seed = np.random.SeedSequence(self.seed, spawn_key=key)
+        return np.random.default_rng(seed)
+
+    def _is_refresh(self, streams: _Streams) -> bool:
         if self.importance_fn is None or not self.sampler.uses_importance:
             return False
-        if self.refresh_interval == 0:
-            return step == 0
-        return step % self.refresh_interval == 0
+        if streams.importance is None or self.refresh_interval == 0:
+            return streams.importance is None
+        return streams.step % self.refresh_interval == 0
 
     def _unpack(
         self, integers: tf.Tensor, floats: tf.Tensor, *dense_rows: tf.Tensor
@@ -184,6 +280,23 @@ class Batches:
             "nodes": tuple(pieces[:n_levels]),
         }
         return inputs, pieces[-1]
+
+
+class _Streams:
+    """The random streams of a dataset, and the g that it draws with."""
+
+    def __init__(self, start: Position) -> None:
+        self.step = start.step
+        self.parts = 0  # Of the present step.
+        self.shuffle = _generator(start.shuffle)
+        self.sample = _generator(start.sample)
+        self.importance = start.importance
+
+
+def _generator(state: dict[str, Any]) -> np.random.Generator:
+    bits = np.random.PCG64()
+    bits.state = state
+    return np.random.Generator(bits)
 
 
 class RowReader(Protocol):

@@ -6,11 +6,16 @@ all of it or nothing. No TensorFlow here.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import itertools
 import json
+import logging
 import os
 import platform
+import shutil
 import tempfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,16 +28,34 @@ CONFIG = "config.json"
 WEIGHTS = "best.weights.h5"
 EVALUATION = "evaluation.json"
 PREDICTIONS = "predictions.csv"
+CHECKPOINT = "checkpoint"
+TENSORBOARD = "tensorboard"
 
-_RESULTS = (RESULT, HISTORY, CONFIG, WEIGHTS, EVALUATION, PREDICTIONS)
+_RESULTS = (
+    CHECKPOINT,
+    RESULT,
+    HISTORY,
+    CONFIG,
+    WEIGHTS,
+    EVALUATION,
+    PREDICTIONS,
+)
 _PACKAGES = ("tensorflow", "keras", "numpy", "scipy", "numba")
+
+
+_LOG = logging.getLogger(__name__)
 
 
 class RunFolderError(OSError):
     """The output folder cannot be used for this run."""
 
 
-def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
+def claim(
+    path: str,
+    overwrite: bool,
+    default_name: str = "run",
+    resume: bool = False,
+) -> Path:
     """Make the folder of a run ready, before any other work.
 
     Args:
@@ -40,22 +63,23 @@ def claim(path: str, overwrite: bool, default_name: str = "run") -> Path:
             and so on where that exists).
         overwrite: Whether results already there may be replaced.
         default_name: Name of the new folder if `path` is empty.
+        resume: Whether what is there is to be gone on with.
 
     Returns:
         The folder, which exists and can be written to.
 
     Raises:
         RunFolderError: If it cannot be made or written, or holds results and
-            `overwrite` is false.
+            neither `overwrite` nor `resume` is true.
     """
     make_writable(Path(path or "runs"), f"--output_dir={path or 'runs'}")
     folder = Path(path) if path else _make_new(default_name)
     found = [name for name in _RESULTS if (folder / name).exists()]
-    if found and not overwrite:
+    if found and not overwrite and not resume:
         raise RunFolderError(
             f"--output_dir={folder}: holds an earlier run "
-            f"({', '.join(found)}); give another folder, or --overwrite to "
-            "replace it"
+            f"({', '.join(found)}); give another folder, --overwrite to "
+            "replace it, or --resume to go on with it"
         )
     return folder
 
@@ -81,10 +105,45 @@ def make_writable(folder: Path, named: str) -> None:
         ) from error
 
 
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder against other runs. It ends with the process, too.
+
+    Raises:
+        RunFolderError: If another run holds it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(descriptor, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RunFolderError(
+            f"--output_dir={folder}: another run is writing there; wait for "
+            "its end, or give another folder"
+        ) from error
+    except OSError as error:  # Some network file systems have no such locks.
+        _LOG.warning("%s: cannot be locked (%s); use it once", folder, error)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed run had not finished writing."""
+    for name in _RESULTS:
+        for temporary in (f".{name}.tmp", f"tmp-{name}"):
+            (folder / temporary).unlink(missing_ok=True)
+
+
 def remove_results(folder: Path) -> None:
     """Remove the records of an earlier run, once the new one can start."""
     for name in _RESULTS:
         (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
 
 
 def _make_new(name: str) -> Path:
@@ -122,7 +181,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunFolderError(
             f"{path}: cannot be read ({error}); expected the folder of a "
             "finished run"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
-import math
-import os
 import statistics
-import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,25 +21,31 @@ import tensorflow as tf
 from adaptive_gcn import (
     callbacks,
     confusion,
+    distributed,
+    fitting,
+    graph_digest,
     loading,
     memory,
+    memory_needed,
     model,
     node_choice,
     optimizers,
     pipeline,
     prepared,
     propagation,
+    resume,
     run_folder,
+    watching,
 )
 from adaptive_gcn.adjacency import normalize_adjacency
 from adaptive_gcn.config import PLACES, Config, ConfigError
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import UNLABELLED, Graph, training_graph
 from adaptive_gcn.sampling import importance, samplers
+from adaptive_gcn.stopping import StopSignals
 
 _LOG = logging.getLogger(__name__)
 
-MOST_STEPS_PER_EXECUTION = 100
 SAME_ACCURACY = 5e-3  # A tie may turn between machines; settings move more.
 
 # What a user can cause and mend: one line and no traceback.
@@ -49,6 +54,7 @@ USER_ERRORS = (
     *loading.USER_ERRORS,
     tf.errors.ResourceExhaustedError,
     callbacks.TrainingDivergedError,
+    distributed.WorkerLostError,
 )
 
 
@@ -69,11 +75,12 @@ class Scores:
     macro_f1: float
 
 
-def train(config: Config) -> dict[str, Any]:
+def train(config: Config, signals: StopSignals | None = None) -> dict[str, Any]:
     """Train as `config` says; evaluate; write the run's records.
 
     Args:
         config: The settings; `mode` is not looked at.
+        signals: Asks for a stop after a checkpoint, see `stopping`.
 
     Returns:
         The record that is also written to result.json.
@@ -83,29 +90,64 @@ def train(config: Config) -> dict[str, Any]:
         run_folder.RunFolderError: If the output folder cannot be used.
         callbacks.TrainingDivergedError: If the loss is not finite; the best
             weights so far are saved first.
+        stopping.Stopped: If `signals` asked for it.
     """
-    with on_device(config.device) as device:
+    watching.check(config)
+    workers = distributed.workers(config)  # Before TensorFlow does anything.
+    with distributed.losses_named(workers), on_device(config.device) as device:
         memory.keep_freed_memory()
-        folder = run_folder.claim(
-            config.output_dir,
-            config.overwrite,
-            f"{config.dataset}-{config.method}-seed{config.seed}",
+        with _run_folder(config, workers) as folder:
+            if config.resume:
+                finished = resume.finished_record(
+                    config, Path(config.output_dir)
+                )
+                if finished is not None:
+                    return finished
+            signals = signals or StopSignals()
+            return _train_in(config, folder, device, signals, workers)
+
+
+@contextmanager
+def _run_folder(
+    config: Config, workers: distributed.Workers | None
+) -> Iterator[Path]:
+    """The folder to write to: of all workers the chief's counts alone."""
+    if workers is not None and not workers.is_chief:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    claimed = run_folder.claim(
+        config.output_dir,
+        config.overwrite,
+        f"{config.dataset}-{config.method}-seed{config.seed}",
+        config.resume,
+    )
+    with run_folder.locked(claimed):
+        yield claimed
+
+
+def _train_in(
+    config: Config,
+    folder: Path,
+    device: str,
+    signals: StopSignals,
+    workers: distributed.Workers | None,
+) -> dict[str, Any]:
+    keras.backend.clear_session()
+    memory.forget_custom_gradients()
+    keras.config.set_floatx("float32")
+    keras.utils.set_random_seed(config.seed)
+    graph = load_graph(config)
+    if not len(graph.val_nodes) or not len(graph.train_nodes):
+        raise ConfigError(
+            f"{graph.name}: expected nodes to train on and nodes to "
+            f"choose an epoch by, with --select={config.select}. Received: "
+            f"{len(graph.train_nodes)} training and "
+            f"{len(graph.val_nodes)} validation nodes"
         )
-        keras.backend.clear_session()
-        memory.forget_custom_gradients()
-        keras.config.set_floatx("float32")
-        keras.utils.set_random_seed(config.seed)
-        graph = load_graph(config)
-        if not len(graph.val_nodes) or not len(graph.train_nodes):
-            raise ConfigError(
-                f"{graph.name}: expected nodes to train on and nodes to "
-                f"choose an epoch by, with --select={config.select}. Received: "
-                f"{len(graph.train_nodes)} training and "
-                f"{len(graph.val_nodes)} validation nodes"
-            )
-        if config.test_curve and not len(graph.test_nodes):
-            raise ConfigError(f"--test_curve: {graph.name} has no test nodes")
-        return _train(config, graph, folder, device)
+    if config.test_curve and not len(graph.test_nodes):
+        raise ConfigError(f"--test_curve: {graph.name} has no test nodes")
+    return _train(config, graph, folder, device, signals, workers)
 
 
 def evaluate(config: Config) -> dict[str, Any]:
@@ -345,27 +387,50 @@ def _loss_and_accuracy(
 
 
 def _train(
-    config: Config, graph: Graph, folder: Path, device: str
+    config: Config,
+    graph: Graph,
+    folder: Path,
+    device: str,
+    signals: StopSignals,
+    workers: distributed.Workers | None,
 ) -> dict[str, Any]:
     started = time.perf_counter()
-    network = build_model(config, graph)
-    batches = build_batches(config, graph, network)
+    memory_needed.announce(config, graph)
+    found = None
+    if config.resume:
+        found = resume.snapshot(config, graph, Path(config.output_dir))
+    network, batches = _network_and_batches(config, graph, workers)
     full = full_propagation(config, graph)
     graph.release_pages()
     _announce(config, batches, device)
-    run_folder.remove_results(folder)
-    run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
-    best, timer, history = _fit(config, graph, network, batches, full, folder)
+    fit = fitting.Fit(
+        config,
+        network,
+        batches,
+        lambda: _epoch_scores(config, network, full, graph),
+        functools.cache(lambda: graph_digest.digest(graph)),
+        folder,
+        signals,
+        started,
+        workers,
+    )
+    if found is None:
+        run_folder.remove_results(folder)
+        run_folder.write_json(folder / run_folder.CONFIG, config.as_dict())
+    else:
+        fit.resume_from(found)
+    run_folder.remove_leftovers(folder)
+    fit.run()
     validation = score(network, full, graph, graph.val_nodes)
     record = {
-        "best_epoch": best.best_epoch + 1,
+        "best_epoch": fit.best.best_epoch + 1,
         "selected_by": config.select,
-        "epochs": len(timer.seconds),
+        "epochs": len(fit.timer.seconds),
         "val_loss": validation.loss,
         "val_accuracy": validation.accuracy,
         **_test_scores(config, network, full, graph),
-        "seconds_per_epoch": statistics.median(timer.seconds),
-        "seconds_total": time.perf_counter() - started,
+        "seconds_per_epoch": statistics.median(fit.timer.seconds),
+        "seconds_total": time.perf_counter() - fit.started,
         "seed": config.seed,
         "flags": recorded_flags(config),
         "graph": {"name": graph.name, **graph.statistics()},
@@ -374,13 +439,36 @@ def _train(
     }
     if config.test_curve:
         record["curves"] = {
-            "seconds": timer.seconds,
-            "val_accuracy": history["val_accuracy"],
-            "test_accuracy": history["test_accuracy"],
+            "seconds": fit.timer.seconds,
+            **{
+                name: [row[name] for row in fit.history.rows]
+                for name in ("val_accuracy", "test_accuracy")
+            },
         }
     run_folder.write_json(folder / run_folder.RESULT, record)
+    (folder / run_folder.CHECKPOINT).unlink(missing_ok=True)
     _LOG.info("records and weights are in %s", folder)
     return record
+
+
+def _network_and_batches(
+    config: Config, graph: Graph, workers: distributed.Workers | None
+) -> tuple[model.AdaptiveGCN, pipeline.Batches]:
+    if workers is None:
+        network = build_model(config, graph)
+        return network, build_batches(config, graph, network)
+    n_parts = workers.n_parts
+    distributed.check_batches(config, len(graph.train_nodes), n_parts)
+    with workers.strategy.scope():
+        network = build_model(config, graph)
+    distributed.average_gradients(network, n_parts)
+    batches = dataclasses.replace(
+        build_batches(config, graph, network),
+        worker=workers.index,
+        n_workers=workers.count,
+        replicas=workers.replicas,
+    )
+    return network, batches
 
 
 def _test_scores(
@@ -407,65 +495,6 @@ def recorded_flags(config: Config) -> dict[str, Any]:
     return flags
 
 
-def _fit(
-    config: Config,
-    graph: Graph,
-    network: model.AdaptiveGCN,
-    batches: pipeline.Batches,
-    full: propagation.FullPropagation,
-    folder: Path,
-) -> tuple[
-    keras.callbacks.EarlyStopping,
-    callbacks.EpochTimer,
-    dict[str, list[float]],
-]:
-    timer = callbacks.EpochTimer()
-    best = keras.callbacks.EarlyStopping(
-        monitor=config.select,
-        mode="min" if config.select == "val_loss" else "max",
-        patience=config.patience or config.epochs,
-        restore_best_weights=True,
-    )
-
-    network.steps_per_execution = steps_per_execution(config, batches.n_steps)
-    terminal = sys.stderr.isatty()
-    try:
-        history = network.fit(
-            batches.dataset(),
-            steps_per_epoch=batches.n_steps,
-            epochs=config.epochs,
-            shuffle=False,
-            verbose=1 if terminal else 0,
-            callbacks=[
-                timer,
-                callbacks.StopOnDivergence(),
-                *_averaging(config),
-                callbacks.FullValidation(
-                    lambda: _epoch_scores(config, network, full, graph)
-                ),
-                best,
-                callbacks.History(str(folder / run_folder.HISTORY)),
-                *([] if terminal else [callbacks.EpochLine()]),
-            ],
-        )
-    except tf.errors.OpError as error:
-        _check_sampler(network, len(timer.seconds) + 1, error)
-        raise
-    finally:
-        batches.close()
-        if best.best_weights is not None:
-            network.set_weights(best.best_weights)
-            _save_weights(network, folder / run_folder.WEIGHTS)
-    return best, timer, history.history
-
-
-def _averaging(config: Config) -> list[keras.callbacks.Callback]:
-    """Puts the averaged weights into the network between epochs."""
-    if not config.weight_average:
-        return []
-    return [keras.callbacks.SwapEMAWeights(swap_on_epoch=True)]
-
-
 def _epoch_scores(
     config: Config,
     network: model.AdaptiveGCN,
@@ -485,37 +514,6 @@ def _epoch_scores(
         _, test = _loss_and_accuracy(logits[n_val:], labels[n_val:])
         scores["test_accuracy"] = test
     return scores
-
-
-def _check_sampler(
-    network: model.AdaptiveGCN, epoch: int, error: tf.errors.OpError
-) -> None:
-    """Raise what happened, if drawing failed since W_g is not a number."""
-    if not np.all(np.isfinite(network.self_dependent.w_g.numpy())):
-        raise callbacks.TrainingDivergedError(
-            f"training diverged: epoch {epoch}: W_g is not finite; "
-            f"{callbacks.REMEDY}"
-        ) from error
-
-
-def steps_per_execution(config: Config, n_steps: int) -> int:
-    """The largest divisor of an epoch's steps that is not too large.
-
-    It must divide: the dataset has no end at which a longer run would stop.
-    Within an execution TensorFlow may ask for the next batch while a step
-    still runs. So where batches follow a trained W_g without lag, g may be
-    refreshed only at the start of an execution.
-    """
-    if config.trains_sampler and not config.prefetch:
-        n_steps = math.gcd(n_steps, config.refresh_interval)
-    limit = min(n_steps, MOST_STEPS_PER_EXECUTION)
-    return next(k for k in range(limit, 0, -1) if n_steps % k == 0)
-
-
-def _save_weights(network: model.AdaptiveGCN, path: Path) -> None:
-    temporary = path.with_name(f"tmp-{path.name}")
-    network.save_weights(temporary)
-    os.replace(temporary, path)
 
 
 def load_weights(network: model.AdaptiveGCN, config: Config) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from absl import app, flags
 from absl.testing import flagsaver
 
-from adaptive_gcn import main, memory, training
+from adaptive_gcn import fitting, main, memory, training
 from adaptive_gcn.sampling import samplers
 from benchmarks.measure import (
     fit_seconds,
@@ -68,7 +68,7 @@ def measure(case: str) -> dict[str, Any]:
 
 def _epoch_seconds(config: Any, network: Any, batches: Any) -> float:
     steps = batches.n_steps
-    execution = training.steps_per_execution(config, steps)
+    execution = fitting.steps_per_execution(config, steps)
     return fit_seconds(network, batches, steps, _EPOCHS.value, execution)
 
 

@@ -26,7 +26,7 @@ import tensorflow as tf
 from absl import app, flags
 from absl.testing import flagsaver
 
-from adaptive_gcn import main, memory, training
+from adaptive_gcn import fitting, main, memory, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.graph import Graph
 from adaptive_gcn.sampling import samplers
@@ -154,7 +154,7 @@ class Bench:
     def steps(self) -> dict[str, Any]:
         """Milliseconds of a step in `fit`, and of its parts."""
         before = self.floor()
-        execution = training.steps_per_execution(self.config, STEPS)
+        execution = fitting.steps_per_execution(self.config, STEPS)
         epochs = 1 + math.ceil(EXECUTIONS.value * execution / STEPS)
         seconds = fit_seconds(
             self.network, self.batches, STEPS, epochs, execution
@@ -246,7 +246,7 @@ def measure_epochs(graph: Graph) -> dict[str, Any]:
 def _epoch_seconds(graph: Graph, epochs: int, *words: str) -> float:
     bench = Bench(graph, *words)
     steps = bench.batches.n_steps
-    execution = training.steps_per_execution(bench.config, steps)
+    execution = fitting.steps_per_execution(bench.config, steps)
     seconds = fit_seconds(
         bench.network, bench.batches, steps, epochs, execution
     )

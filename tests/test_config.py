@@ -38,6 +38,8 @@ OUTSIDE = [
     ("synthetic_label_noise", -0.1, "at least 0 and at most 1"),
     ("synthetic_word_signal", 1.1, "at least 0 and at most 1"),
     ("synthetic_seed", -1, "at least 0"),
+    ("checkpoint_seconds", -1.0, "at least 0"),
+    ("profile_step", -1, "at least 0"),
     ("reddit_like_scale", 0.0, "above 0 and at most 100"),
     ("block_entries", 0, f"at least 1 and at most {2**31 - 1}"),
 ]

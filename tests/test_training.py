@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 from scipy import sparse
 
-from adaptive_gcn import callbacks, pipeline, run_folder, training
+from adaptive_gcn import callbacks, fitting, pipeline, run_folder, training
 from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.graph import Graph, GraphError, normalize_adjacency
 from tests.helpers import ring_graph
@@ -272,7 +272,7 @@ def test_same_seed_gives_the_same_history_and_another_does_not(tmp_path):
     ],
 )
 def test_trained_g_is_refreshed_only_as_an_execution_begins(changes, expected):
-    assert training.steps_per_execution(config_of(**changes), 6) == expected
+    assert fitting.steps_per_execution(config_of(**changes), 6) == expected
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_trained_g_is_refreshed_only_as_an_execution_begins(changes, expected):
 )
 def test_steps_of_an_execution_divide_those_of_an_epoch(n_steps, expected):
     config = config_of(method="iid")
-    assert training.steps_per_execution(config, n_steps) == expected
+    assert fitting.steps_per_execution(config, n_steps) == expected
 
 
 @pytest.mark.parametrize("variance_weight, expected", [(0.0, 0), (0.5, 3)])

@@ -167,7 +167,7 @@ def _was_store(folder: Path) -> bool:
     try:
         manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
         return bool(manifest["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
@@ -515,7 +515,13 @@ def _verified_manifest(folder: Path) -> _Manifest:
         manifest = json.loads(path.read_text("utf-8"))
         kind, version = manifest["format"], manifest["version"]
         files = dict(manifest["files"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ) as error:
         raise StoreError(f"{path}: cannot be read: {error!r}") from error
     if (kind, version) != (FORMAT, VERSION):
         raise StoreError(

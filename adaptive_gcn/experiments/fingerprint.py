@@ -17,18 +17,25 @@ from adaptive_gcn.config import LATER, PLACES, Config
 # stored and reported. All other modules count.
 _OTHER_MODULES = {
     "ahead.py",
+    "checkpoint.py",
+    "checkpoint_file.py",
     "confusion.py",
     "errors.py",
     "export.py",
+    "graph_digest.py",
     "main.py",
     "memory.py",
     "memory_map.py",
+    "memory_needed.py",
     "node_choice.py",
     "predict.py",
+    "resume.py",
     "run_folder.py",
     "served_model.py",
+    "stopping.py",
     "versions.py",
     "warm_up.py",
+    "watching.py",
     *(
         f"datasets/{name}.py"
         for name in (
