@@ -4,10 +4,10 @@
 
 Exports an untrained network on Pubmed and on the generated graph of Reddit's
 size, saves and loads it, and asks each signature for batches of 1, 16 and 256
-nodes in the same process: no network, no decoding. On a machine that is shared
-the lowest time of a request and the processor time tell more. New nodes have as many
+nodes in the same process: no network, no decoding. New nodes have as many
 neighbours as the mean node of the graph; a graph in a request has as many
-nodes as the batch and ten times as many edges.
+nodes as the batch and ten times as many edges. On a machine that is shared
+the lowest time of a request and the processor time tell more than the others.
 """
 
 from __future__ import annotations
