@@ -6,7 +6,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks import epoch, graph_size, reddit_size
+from benchmarks import epoch, graph_size, reddit_size, soak
 
 
 def test_record_holds_every_case_with_parts_and_floors(tmp_path, monkeypatch):
@@ -61,3 +61,16 @@ def test_graph_size_measures_and_plots(tmp_path, monkeypatch):
     record = json.loads(path.read_text())
     assert [each["nodes"] for each in record["sizes"]] == [600, 1200]
     assert image.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_soak_reads_memory_until_its_time_is_up(tmp_path):
+    path = tmp_path / "soak.json"
+    with flagsaver.flagsaver():
+        words = ["--minutes=0.05", "--points=5", f"--output={path}"]
+        flags.FLAGS(["benchmark", *words])
+        soak.run([])
+    record = json.loads(path.read_text())
+    assert record["epochs"] >= 1
+    assert record["checkpoint_mib"] > 0
+    assert all(memory > 0 for _, _, memory in record["epoch_seconds_mib"])
