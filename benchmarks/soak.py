@@ -85,7 +85,7 @@ def run(_: list[str]) -> None:
             "epochs": soak.epochs,
             "checkpoint_mib": round(size / 2**20, 2),
             "epoch_seconds_mib": soak.curve,
-            "growth_mib": round(soak.curve[-1][2] - soak.curve[1][2], 1),
+            "growth_mib": round(soak.curve[-1][2] - soak.curve[0][2], 1),
         }
     )
 

@@ -7,6 +7,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from benchmarks import epoch, graph_size, reddit_size, serving
+from benchmarks import epoch, graph_size, reddit_size, soak
 
 
 def test_record_holds_every_case_with_parts_and_floors(tmp_path, monkeypatch):
@@ -81,3 +82,13 @@ def test_serving_measures_every_signature(tmp_path):
     for signature in ("serving_default", "embed", "inductive", "subgraph"):
         assert set(case["milliseconds"][signature]) == {"1", "16", "256"}
     assert str(tmp_path) not in path.read_text()
+def test_soak_reads_memory_until_its_time_is_up(tmp_path):
+    path = tmp_path / "soak.json"
+    with flagsaver.flagsaver():
+        words = ["--minutes=0.05", "--points=5", f"--output={path}"]
+        flags.FLAGS(["benchmark", *words])
+        soak.run([])
+    record = json.loads(path.read_text())
+    assert record["epochs"] >= 1
+    assert record["checkpoint_mib"] > 0
+    assert all(memory > 0 for _, _, memory in record["epoch_seconds_mib"])
