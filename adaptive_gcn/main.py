@@ -117,7 +117,7 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
     path = Path(given.output_dir) / run_folder.CONFIG
     stored = _settings_of_run(path)
     values = dataclasses.asdict(given)
-    for name in ("data_dir", "store_dir"):
+    for name in ("data_dir", "dataset_dir", "store_dir"):
         if not flag_values[name].present:
             values[name] = stored.get(name, "")
     for name in set(values).difference(_FREE_IN_EVALUATION):

@@ -20,6 +20,7 @@ NUMPY_HALF = (
     "memory_map",
     "prepared",
     "run_folder",
+    "split_rule",
 )
 FRAMEWORKS = {"tensorflow", "keras", "tensorflow_datasets"}
 

@@ -47,6 +47,21 @@ class Parts:
     def __contains__(self, key: str) -> bool:
         return key in self._archive
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._archive)
+
+    def holds_objects(self, key: str) -> bool:
+        """Whether an array could only be had by unpickling it."""
+        try:
+            with self._archive.zip.open(f"{key}.npy") as file:
+                version = np.lib.format.read_magic(file)
+                read = getattr(
+                    np.lib.format, f"read_array_header_{version[0]}_0"
+                )
+                return bool(read(file)[2].hasobject)
+        except (*_DAMAGE, AttributeError):
+            return False  # `raw` says what is wrong.
+
     def raw(self, key: str) -> npt.NDArray[Any]:
         """An array of any shape and type but objects."""
         if key not in self:
