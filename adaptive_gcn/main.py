@@ -178,6 +178,9 @@ def main(config: Config) -> None:
     if config.mode == "convert":
         _convert(config)
         return
+    if config.mode == "check_data":
+        _check_data(config)
+        return
     from adaptive_gcn import training  # TensorFlow: after the flags are good.
 
     _raise_interrupts()
@@ -204,6 +207,19 @@ def _convert(config: Config) -> None:
     except KeyboardInterrupt:
         print("interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)
+
+
+def _check_data(config: Config) -> None:
+    from adaptive_gcn import check_data
+
+    _raise_interrupts()
+    try:
+        text, is_good = check_data.report(config)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    print(text)
+    if not is_good:
+        sys.exit(1)
 
 
 def _end_at_once(*_: Any) -> None:

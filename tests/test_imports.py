@@ -11,6 +11,7 @@ NUMPY_HALF = (
     "adaptive_gcn",
     "adjacency",
     "aligned",
+    "check_data",
     "config",
     "errors",
     "features",
@@ -104,7 +105,7 @@ def test_numpy_half_needs_no_tensorflow(module):
 
 
 @pytest.mark.parametrize(
-    "module", ["layers", "variance", "feature_ops", "model"]
+    "module", ["layers", "targets", "variance", "feature_ops", "model"]
 )
 def test_model_knows_tensors_only(module):
     forbidden = ("graph", "datasets", "sampling", "pipeline", "config")

@@ -21,7 +21,7 @@ from scipy import sparse
 
 from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.graph_parts import PARTS, GraphParts
-from adaptive_gcn.datasets.sparse_npz import Parts, open_npz
+from adaptive_gcn.datasets.sparse_npz import Parts, open_npz, read_matrix
 from adaptive_gcn.errors import DataError
 
 _LOG = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ def _edges(archive: Parts) -> tuple[Any, Any, Any, int | None]:
     """Sources, targets, weights or None, number of nodes if it is known."""
     for prefix in _NAMES["adjacency"]:
         if f"{prefix}indptr" in archive:
-            matrix = _csr(archive, prefix).tocoo()
+            matrix = read_matrix(archive, prefix)
             if matrix.shape[0] != matrix.shape[1]:
                 raise DataError(
                     f"{archive.path}: expected a square adjacency. Received: "
@@ -133,33 +133,8 @@ def _edges(archive: Parts) -> tuple[Any, Any, Any, int | None]:
 def _features(archive: Parts) -> Any:
     for prefix in _NAMES["sparse features"]:
         if f"{prefix}indptr" in archive:
-            return _csr(archive, prefix)
+            return sparse.csr_array(read_matrix(archive, prefix))
     return _optional(archive, "features", "fiub")
-
-
-def _csr(archive: Parts, prefix: str) -> sparse.csr_array:
-    """The matrix of the arrays with this prefix; without data all are 1."""
-    indices, indptr = (
-        archive.get(f"{prefix}{x}") for x in ("indices", "indptr")
-    )
-    shape = tuple(archive.get(f"{prefix}shape").tolist())
-    key = f"{prefix}data"
-    data = (
-        archive.get(key, "fiub")
-        if key in archive
-        else np.ones(len(indices), np.float32)
-    )
-    try:
-        # Small unsigned types of others: SciPy needs signed ones.
-        matrix = sparse.csr_array(
-            (data, indices.astype(np.int64), indptr.astype(np.int64)), shape
-        )
-        matrix.check_format(full_check=True)
-    except (ValueError, TypeError) as error:
-        raise DataError(
-            f"{archive.path}: {prefix}* is not a valid CSR matrix: {error}"
-        ) from error
-    return matrix
 
 
 def _splits(
