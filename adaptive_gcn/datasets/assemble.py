@@ -243,7 +243,7 @@ def _chosen_split(
         )
     codes: npt.NDArray[np.int8] = parts.splits[rule.index]
     unknown = np.flatnonzero((codes > 0) & ~labels.known)
-    if unknown.size:
+    if unknown.size and labels.known.any():
         faults.add(
             f"{parts.name}: {unknown.size} nodes of the split have no label",
             "take them out of the split, or label them",

@@ -13,7 +13,7 @@ _SYNONYMS = {
     "target": ("target", "dst", "to", "target_id", "to_id", "id_2", "v"),
     "weight": ("weight", "w", "edge_weight"),
     "id": ("id", "node_id", "node"),
-    "label": ("label", "class", "category", "y"),
+    "label": ("label", "class", "category"),
     "split": ("split", "partition", "subset"),
 }
 

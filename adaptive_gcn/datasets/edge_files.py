@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -103,12 +103,11 @@ def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
         ]
         return bool(second) and ids == [False, True]
 
-    def as_text(name: str) -> bool:
-        if "weight" in columns.named:
-            return name != columns.named["weight"]
-        return name != "2" and columns.find("weight", [name]) is None
+    def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
+        weight = columns.find("weight", names) or "2"
+        return {name: "number" if name == weight else "text" for name in names}
 
-    table = tables.read_table(path, as_text, faults, has_header)
+    table = tables.read_table(path, kinds_of, faults, has_header)
     ends = _ends(table, columns)
     sources, targets = (_ids(table, name) for name in ends)
     return Edges(

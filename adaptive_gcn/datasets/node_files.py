@@ -68,15 +68,19 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
             texts.
     """
 
-    def as_text(name: str) -> bool:
-        parts = (part for part in ("id", "label", "split"))
-        return any(_plays(columns, part, name) for part in parts)
+    def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
+        parts = _parts(columns, names).values()
+        return {
+            name: "text"
+            if name in parts
+            else "number"
+            if name.startswith(LABEL_PREFIX)
+            else "guess"
+            for name in names
+        }
 
-    table = tables.read_table(path, as_text, faults, multiline=True)
-    found = {
-        part: columns.find(part, table.columns)
-        for part in ("id", "label", "split")
-    }
+    table = tables.read_table(path, kinds_of, faults, multiline=True)
+    found = _parts(columns, list(table.columns))
     for name in columns.dropped:
         if table.columns.pop(name, None) is None:
             raise DataError(
@@ -97,10 +101,11 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
     )
 
 
-def _plays(columns: Columns, part: str, name: str) -> bool:
-    if part in columns.named:
-        return columns.named[part] == name
-    return columns.find(part, [name]) is not None
+def _parts(columns: Columns, names: Sequence[str]) -> dict[str, str | None]:
+    """The columns of ids, labels and split."""
+    return {
+        part: columns.find(part, names) for part in ("id", "label", "split")
+    }
 
 
 def _ids(

@@ -60,6 +60,8 @@ def read_tables(
     parts = GraphParts(folder.resolve().name, 0, *_no_ends())
     if nodes is not None:
         _take_nodes(parts, nodes)
+        if nodes.ids is not None:
+            _check_distinct(nodes, nodes.ids, faults)
     if features is not None:
         parts.features = _beside(parts.features, features)
     if labels is not None:

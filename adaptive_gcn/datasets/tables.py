@@ -14,8 +14,8 @@ import io
 import itertools
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +33,8 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 # Whether the first row names the columns, given that row and the next.
 HeaderRule = Callable[[list[str], list[str]], bool]
+Kind = Literal["text", "number", "guess"]
+KindRule = Callable[[Sequence[str]], Mapping[str, Kind]]
 
 
 def always(first: list[str], second: list[str]) -> bool:
@@ -64,7 +66,7 @@ class Table:
 
 def read_table(
     path: pathlib.Path,
-    as_text: Callable[[str], bool],
+    kinds_of: KindRule,
     faults: Faults,
     has_header: HeaderRule = always,
     multiline: bool = False,
@@ -73,8 +75,8 @@ def read_table(
 
     Args:
         path: A file with one of `SUFFIXES`.
-        as_text: Whether a column, by name, is read as text. Others are
-            numbers where their first values are, texts otherwise.
+        kinds_of: What the columns, by name, are read as: "text", "number", or
+            "guess" for numbers where the first values are numbers.
         faults: Gets what is wrong with single rows and values.
         has_header: Tells, for a text table, whether there is a header.
         multiline: Whether quoted texts may hold line ends; slower.
@@ -87,7 +89,7 @@ def read_table(
         if path.suffix == ".parquet":
             return _read_parquet(path)
         return _read_text(
-            _Text.of(path, has_header, multiline), as_text, faults
+            _Text.of(path, has_header, multiline), kinds_of, faults
         )
     except (*_UNREADABLE, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
@@ -253,11 +255,11 @@ def _squeezed(delimiter: str) -> Callable[[str], str]:
     return str
 
 
-def _read_text(
-    text: _Text, as_text: Callable[[str], bool], faults: Faults
-) -> Table:
+def _read_text(text: _Text, kinds_of: KindRule, faults: Faults) -> Table:
     odd: list[Any] = []
-    types = {name: pa.string() for name in text.names if as_text(name)}
+    kinds = kinds_of(text.names)
+    fixed = {"text": pa.string(), "number": pa.float64()}
+    types = {n: fixed[kind] for n, kind in kinds.items() if kind in fixed}
     others = [name for name in text.names if name not in types]
     if others:
         types |= _guessed(text, others)
