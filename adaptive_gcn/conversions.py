@@ -6,7 +6,7 @@ matrices, NetworkX graphs, pandas tables, PyG's `Data` and DGL's graphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,9 @@ def from_scipy(
     adjacency: Any,
     features: Any,
     labels: npt.ArrayLike,
-    *split: npt.ArrayLike,
+    train_nodes: npt.ArrayLike,
+    val_nodes: npt.ArrayLike = (),
+    test_nodes: npt.ArrayLike = (),
     **options: Any,
 ) -> Graph:
     """A graph of a sparse matrix, whose values are the weights.
@@ -33,7 +35,9 @@ def from_scipy(
         adjacency: [n_nodes, n_nodes] of any SciPy format.
         features: See `Graph.from_edges`, as all that follow.
         labels: [n_nodes].
-        *split: Ids of the training, validation and test nodes.
+        train_nodes: Ids.
+        val_nodes: Likewise.
+        test_nodes: Likewise.
         **options: Further arguments of `Graph.from_edges`.
 
     Raises:
@@ -50,10 +54,9 @@ def from_scipy(
         )
     _check_n_nodes(adjacency.shape[0], len(np.asarray(labels)))
     matrix = sparse.coo_array(adjacency)
-    return Graph.from_edges(
-        matrix.coords, features, labels, *split,
-        weights=matrix.data, **options,
-    )  # fmt: skip
+    split = (train_nodes, val_nodes, test_nodes)
+    given = {"weights": matrix.data, **options}
+    return _made(matrix.coords, features, labels, split, given)
 
 
 def from_networkx(
@@ -87,19 +90,15 @@ def from_networkx(
     values = [data.get(weight, 1) for *_, data in graph.edges(data=True)]
     codes, names = _classes([graph.nodes[each].get(label) for each in nodes])
     parts = [graph.nodes[each].get(split) for each in nodes]
-    return Graph.from_edges(
-        edges,
-        _attributes(graph, nodes, features),
-        codes,
-        *_parts_of(parts),
-        **{
-            "class_names": names,
-            "node_ids": _ids(nodes),
-            "directed": graph.is_directed(),
-            "weights": np.array(values) if weight else None,
-            **options,
-        },
-    )
+    given = {
+        "class_names": names,
+        "node_ids": _ids(nodes),
+        "directed": graph.is_directed(),
+        "weights": np.array(values) if weight else None,
+        **options,
+    }
+    rows = _attributes(graph, nodes, features)
+    return _made(edges, rows, codes, _parts_of(parts), given)
 
 
 def from_pandas(
@@ -143,20 +142,17 @@ def from_pandas(
         numeric = nodes.select_dtypes(["number", "bool"]).columns
         chosen = [each for each in numeric if each not in (id, label, split)]
     codes, names = _classes(nodes[label].tolist())
-    given = split is not None and split in nodes
-    parts = nodes[split].tolist() if given else [None] * len(ids)
-    return Graph.from_edges(
-        (ends[0], ends[1]),
-        nodes[list(chosen)].to_numpy(np.float32),
-        codes,
-        *_parts_of(parts),
-        **{
-            "class_names": names,
-            "node_ids": _ids(ids.tolist()),
-            "weights": edges[weight].to_numpy() if weight else None,
-            **options,
-        },
-    )
+    parts = [None] * len(ids)
+    if split is not None and split in nodes:
+        parts = nodes[split].tolist()
+    given = {
+        "class_names": names,
+        "node_ids": _ids(ids.tolist()),
+        "weights": edges[weight].to_numpy() if weight else None,
+        **options,
+    }
+    rows = nodes[list(chosen)].to_numpy(np.float32)
+    return _made((ends[0], ends[1]), rows, codes, _parts_of(parts), given)
 
 
 def from_pyg(data: Any, **options: Any) -> Graph:
@@ -236,7 +232,20 @@ def _of_arrays(
     ]
     weights = None if weights is None else _array(weights).reshape(-1)
     given = {"weights": weights, **options}
-    return Graph.from_edges(ends, _array(features), labels, *split, **given)
+    return _made(ends, _array(features), labels, split, given)
+
+
+def _made(
+    edges: Any,
+    features: Any,
+    labels: Any,
+    split: Sequence[npt.ArrayLike],
+    options: dict[str, Any],
+) -> Graph:
+    train, val, test = split
+    return Graph.from_edges(
+        edges, features, labels, train, val, test, **options
+    )
 
 
 def _chosen(mask: _Array, name: str) -> _Array:
@@ -291,16 +300,16 @@ def _numbers(ids: list[Any], place: dict[Any, int]) -> _Array:
 def _classes(labels: list[Any]) -> tuple[_Array, tuple[str, ...]]:
     """Codes, -1 for None, not-a-number, "" and negative ones; and the names."""
     known = [None if _is_missing(each) else each for each in labels]
-    found: set[Hashable] = {each for each in known if each is not None}
+    found: set[Any] = {each for each in known if each is not None}
     numeric = all(not isinstance(each, str) for each in found)
     key: Callable[[Any], Any] = (lambda each: each) if numeric else str
     values = sorted(found, key=key)
     place = {value: i for i, value in enumerate(values)}
     codes = [UNLABELLED if each is None else place[each] for each in known]
     names = [
-        str(int(v)) if isinstance(v, float) and v.is_integer() else str(v)
-        for v in values
-    ]  # type: ignore[attr-defined]
+        f"{each:g}" if isinstance(each, float) else str(each)
+        for each in values
+    ]
     return np.array(codes, np.int64), tuple(names)
 
 

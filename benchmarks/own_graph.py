@@ -75,7 +75,7 @@ def logistic_regression(graph: Graph, seed: int) -> dict[str, Any]:
         *rows(graph.train_nodes),
         validation_data=rows(graph.val_nodes),
         batch_size=512,
-        epochs=300,
+        epochs=100,
         verbose=0,
         callbacks=[stop],
     )

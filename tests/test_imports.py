@@ -13,6 +13,7 @@ NUMPY_HALF = (
     "aligned",
     "check_data",
     "config",
+    "conversions",
     "errors",
     "features",
     "graph",

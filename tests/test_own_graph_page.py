@@ -20,7 +20,7 @@ RECORDS = ROOT / "results" / "own_graph"
 def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flags").symlink_to(ROOT / "flags")
-    write_pair(tmp_path / "my_graph")
+    write_pair(tmp_path / "my_graph", n_nodes=300)
     blocks = re.findall(r"```(bash|python)\n(.*?)```", PAGE, re.DOTALL)
     assert [kind for kind, _ in blocks] == ["bash", "bash", "python", "bash"]
     for kind, text in blocks:
@@ -34,12 +34,12 @@ def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
                 main.main(main.parse_flags(["main", *words.split()]))
     with open("predictions.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["id"] for row in rows] == [f"{i:04d}" for i in range(60)]
+    assert [row["id"] for row in rows] == [f"{i:04d}" for i in range(300)]
     right = [
-        row["label"] == ["red", "green", "blue"][i * 3 // 60]
+        row["label"] == ["red", "green", "blue"][i * 3 // 300]
         for i, row in enumerate(rows)
     ]
-    assert sum(right) > 48
+    assert sum(right) > 240
     results = [
         json.loads(Path("runs", name, "result.json").read_text())
         for name in ("mine", "stored")

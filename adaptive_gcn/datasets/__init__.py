@@ -6,6 +6,13 @@ restricted_pickle  reading pickles without executing them
 planetoid          Cora, Citeseer, Pubmed
 graphsage          the JSON files of GraphSAGE
 reddit             Reddit, in each of its three published forms
+folder             a user's own graph; its parts:
+  node_npz           one .npz file
+  musae              the files of MUSAE
+  table_graph        tables and arrays: tables, columns, edge_files, node_files
+  graph_parts        what these make of the files
+  assemble           parts -> `Graph`, or all their faults: faults, labels
+splits             splits that are made
 data_warnings      what readers warned of, for the store
 synthetic          a generated graph, needs no files
 reddit_like        a generated graph of the size of Reddit
