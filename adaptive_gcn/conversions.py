@@ -307,8 +307,7 @@ def _classes(labels: list[Any]) -> tuple[_Array, tuple[str, ...]]:
     place = {value: i for i, value in enumerate(values)}
     codes = [UNLABELLED if each is None else place[each] for each in known]
     names = [
-        f"{each:g}" if isinstance(each, float) else str(each)
-        for each in values
+        f"{each:g}" if isinstance(each, float) else str(each) for each in values
     ]
     return np.array(codes, np.int64), tuple(names)
 
