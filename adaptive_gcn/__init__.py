@@ -9,13 +9,16 @@ Modules, in the direction of the data (each imports only those above it):
     config        frozen `Config`: every setting of a run, with its range
     run_folder    output folder and records of a run
     graph         `Graph`: immutable container; normalisation, training graph
+    conversions   graphs of other libraries -> `Graph`
     datasets      raw files -> `Graph`
+    check_data    what is to be known of a data set before training
     sampling      samplers: (parents, generator) -> `LayerSample`
     pipeline      generator -> `tf.data.Dataset` of sampled blocks
     feature_ops   products of dense or sparse features
     variance      variance of the estimate and its analytic gradients
     layers        Keras layers
     optimizers    Adam in one operation
+    targets       losses and scores, of classes and of several labels
     model         `AdaptiveGCN`, with its own `train_step`
     propagation   the full architecture, layer by layer
     callbacks     Keras callbacks of a run

@@ -77,6 +77,38 @@ def symmetric_adjacency(
     return adjacency, statistics
 
 
+def weigh_adjacency(
+    adjacency: sparse.csr_array,
+    sources: npt.NDArray[Any],
+    targets: npt.NDArray[Any],
+    weights: npt.NDArray[np.float32],
+) -> tuple[int, int]:
+    """Write the weights of an edge list into the adjacency made of it.
+
+    All entries of one edge, in either direction, must have one weight.
+
+    Args:
+        adjacency: What `symmetric_adjacency` returned; changed in place.
+        sources: [n_entries] as given to it.
+        targets: [n_entries] likewise.
+        weights: [n_entries] float32, finite and above 0.
+
+    Returns:
+        How many entries have another weight than an earlier one of the same
+        edge, and the first of these.
+    """
+    adjacency.data[:] = 0
+    n_conflicts, first = _fill_weights(
+        adjacency.indptr,
+        adjacency.indices,
+        sources,
+        targets,
+        weights,
+        adjacency.data,
+    )
+    return int(n_conflicts), int(first)
+
+
 def csr_matrix_of(
     data: npt.NDArray[Any],
     indices: npt.NDArray[np.int32],
@@ -260,6 +292,38 @@ def _keep_distinct(indptr: Any, codes: Any) -> Any:
         start = stop
         indptr[v + 1] = kept
     return repeats, repeats_undirected, added
+
+
+@kernel
+def _place(indptr: Any, indices: Any, row: Any, column: Any) -> Any:
+    """Where a CSR matrix with sorted columns has an entry that is there."""
+    start, stop = indptr[row], indptr[row + 1]
+    return start + np.searchsorted(indices[start:stop], column)
+
+
+@kernel
+def _fill_weights(
+    indptr: Any,
+    indices: Any,
+    sources: Any,
+    targets: Any,
+    weights: Any,
+    data: Any,
+) -> Any:
+    n_conflicts, first = 0, -1
+    for k in range(len(sources)):
+        s, t = np.int64(sources[k]), np.int64(targets[k])
+        if s == t:
+            continue
+        there = _place(indptr, indices, s, t)
+        if data[there] == 0:
+            data[there] = weights[k]
+            data[_place(indptr, indices, t, s)] = weights[k]
+        elif data[there] != weights[k]:
+            if n_conflicts == 0:
+                first = k
+            n_conflicts += 1
+    return n_conflicts, first
 
 
 @kernel

@@ -11,6 +11,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from adaptive_gcn.split_rule import SplitRule
+
 PAPER_VARIANCE_WEIGHT = 0.5  # lambda of Eq. (10), Sec. 4.2.
 
 # Flags that say what is done and where things lie, but bear on no result.
@@ -18,6 +20,7 @@ PLACES = (
     "mode",
     "to",
     "data_dir",
+    "dataset_dir",
     "store_dir",
     "output_dir",
     "overwrite",
@@ -55,6 +58,10 @@ LATER = (
     "tensorboard",
     "profile_step",
     "distribute",
+    "dataset_dir",
+    "columns",
+    "missing_features",
+    "split_seed",
 )
 
 PREDICTION_FORMATS = (".csv", ".parquet")
@@ -98,9 +105,10 @@ class Config:
     mode: str = _option(
         "train",
         "train; evaluate the weights of a run again, predict classes with "
-        "them, or export them as a SavedModel; or convert the data set to the "
-        "form that --to names",
-        ("train", *MODES_ON_A_RUN, "convert"),
+        "them, or export them as a SavedModel; convert the data set to the "
+        "form that --to names; or check_data: statistics, memory needed, and "
+        "every fault of the data set",
+        ("train", *MODES_ON_A_RUN, "convert", "check_data"),
     )
     output_dir: str = _option(
         "",
@@ -172,7 +180,8 @@ class Config:
     # Data.
     dataset: str = _option(
         "synthetic",
-        "data set; synthetic and reddit_like are generated and need no file",
+        "data set; synthetic and reddit_like are generated and need no file; "
+        "folder is your own, in --dataset_dir",
         (
             "synthetic",
             "cora",
@@ -180,7 +189,25 @@ class Config:
             "pubmed",
             "reddit",
             "reddit_like",
+            "folder",
         ),
+    )
+    dataset_dir: str = _option(
+        "",
+        "your own graph: a folder, a store or one .npz file, see "
+        "docs/own_graph.md; implies --dataset=folder",
+    )
+    columns: str = _option(
+        "",
+        "what the columns of your tables are, where the names do not tell: "
+        "source=, target=, weight=, id=, label=, split=, and drop= for a "
+        "column to leave out, comma-separated, as id=user,label=kind",
+    )
+    missing_features: str = _option(
+        "refuse",
+        "if your graph has no features: refuse it; give every node the "
+        "constant 1; or its degree, as [1, log(1 + degree)]",
+        ("refuse", "constant", "degree"),
     )
     data_dir: str = _option(
         "",
@@ -216,8 +243,13 @@ class Config:
     split: str = _option(
         "fastgcn",
         "fastgcn: all but validation and test are training nodes; planetoid: "
-        "20 training nodes per class",
-        ("fastgcn", "planetoid"),
+        "20 training nodes per class; given: as your files say (your own "
+        "graph's default), given:K where they have several; "
+        "random:0.6/0.2/0.2: drawn with --split_seed, from each class the "
+        "same fractions",
+    )
+    split_seed: int = _option(
+        0, "seed of --split=random:A/B/C", low=0, high=2**31 - 1
     )
     features: str = _option(
         "l2",
@@ -409,6 +441,7 @@ class Config:
             adapt = self.method == "adapt"
             weight = PAPER_VARIANCE_WEIGHT if adapt else 0.0
             object.__setattr__(self, "variance_weight", weight)
+        _settle_own_graph(self)
         _check_together(self)
 
     @property
@@ -511,7 +544,41 @@ def describe_range(allowed: Any) -> str:
     return " and ".join(parts)
 
 
+def _settle_own_graph(config: Config) -> None:
+    """Let --dataset_dir imply its data set, and that its own default split."""
+    object.__setattr__(config, "split", config.split.lower())
+    if config.dataset_dir and config.dataset == "synthetic":
+        object.__setattr__(config, "dataset", "folder")
+    if (config.dataset == "folder") != bool(config.dataset_dir):
+        raise ConfigError(
+            f"--dataset={config.dataset}, --dataset_dir={config.dataset_dir}: "
+            "expected --dataset_dir=FOLDER with --dataset=folder, and with "
+            "that only"
+        )
+    if config.dataset == "folder" and config.split == "fastgcn":
+        object.__setattr__(config, "split", "given")
+
+
+def _check_split(config: Config) -> None:
+    try:
+        rule = SplitRule.parse(config.split)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    own = config.dataset == "folder"
+    if (
+        rule.kind == "planetoid"
+        and own
+        or ":" in config.split
+        and not (own or rule.kind == "random")
+    ):
+        raise ConfigError(
+            f"--split={config.split}: --dataset={config.dataset} has no such "
+            "split; use given, or random:0.6/0.2/0.2"
+        )
+
+
 def _check_together(config: Config) -> None:
+    _check_split(config)
     _check_synthetic(config)
     if not config.hidden_units:
         raise ConfigError("--hidden_units: expected at least one hidden layer")

@@ -147,10 +147,22 @@ def _unit_blocks(features: Features, scaling: str) -> Iterator[Block]:
             yield (block * inverse[:, None]).astype(np.float32)
 
 
+def check_scaling(features: Features, scaling: str, train_nodes: Ids) -> None:
+    """Refuse what `scale_features` would, but for results not finite.
+
+    Raises:
+        DataError: As there.
+    """
+    if scaling == "standard":
+        if not len(train_nodes):
+            raise DataError("scaling='standard' needs training nodes")
+        if sparse.issparse(features):
+            _check_dense_size(features)
+
+
 def _standard_blocks(features: Features, train_nodes: Ids) -> Iterator[Block]:
+    check_scaling(features, "standard", train_nodes)
     mean, deviation = column_statistics(features, train_nodes)
-    if sparse.issparse(features):
-        _check_dense_size(features)
     for _, block in row_blocks(features):
         dense = block.toarray() if sparse.issparse(block) else block
         yield ((dense - mean) / deviation).astype(np.float32)

@@ -23,6 +23,7 @@ from adaptive_gcn.adjacency import (
     is_symmetric,
     normalize_adjacency,
     symmetric_adjacency,
+    weigh_adjacency,
 )
 from adaptive_gcn.errors import DataError, GraphError
 from adaptive_gcn.features import (
@@ -59,7 +60,9 @@ class Graph:
             self-loops and duplicates, columns sorted; values finite and > 0.
         features: [n_nodes, n_features] float32, finite: an array, which may
             be a memory map, a CSR matrix or `FeatureRows`.
-        labels: [n_nodes] int64 in [0, n_classes), or -1 where unknown.
+        labels: [n_nodes] int64 in [0, n_classes), or -1 where unknown; or, if
+            a node may have several, [n_nodes, n_classes] int64 of 0 and 1, a
+            row of -1 where unknown.
         train_nodes: [n_train] int64, distinct node ids, all labelled.
         val_nodes: [n_val] int64, likewise, disjoint from the others.
         test_nodes: [n_test] int64, likewise.
@@ -129,11 +132,12 @@ class Graph:
         name: str = "graph",
         node_ids: npt.ArrayLike | None = None,
         directed: bool = True,
+        weights: npt.ArrayLike | None = None,
     ) -> Graph:
         """Build a graph from an edge list, cleaning and checking it.
 
-        Duplicates keep weight 1, self-loops are dropped (A + I adds its own),
-        a missing reverse entry is added with a notice.
+        Duplicates count once, self-loops are dropped (A + I adds its own), a
+        missing reverse entry is added with a notice.
 
         Args:
             edges: [n_entries, 2] integers, row indices of `features`; or a
@@ -142,7 +146,8 @@ class Graph:
                 numeric or boolean dtype; stored as float32. A memory map of
                 float32 stays one.
             labels: [n_nodes] integers, whose number is the number of nodes;
-                any negative value means unknown.
+                any negative value means unknown; or [n_nodes, n_classes] of
+                0 and 1 for several labels a node, see `labels` above.
                 Without `n_classes` and `class_names` the values found become
                 the classes, in ascending order.
             train_nodes: Integer ids of the training nodes.
@@ -154,16 +159,19 @@ class Graph:
             node_ids: The user's names of the nodes, integers or strings.
             directed: Whether (u, v) and (v, u) are different entries. If not,
                 one of them stands for both and there is no notice.
+            weights: [n_entries] finite numbers above 0, or 0 for no edge,
+                which is left out with a notice. All entries of an edge, in
+                either direction, must have one weight. None: all are 1.
 
         Raises:
             GraphError: If the input is inconsistent; the message names the
                 first offending entry and the number of them.
         """
         features = _as_features(features)
-        labels = _as_ids(labels, "labels")
+        labels = _as_labels(labels)
         _check_n_rows(features, len(labels))
         adjacency, statistics = _adjacency_from_edges(
-            edges, features.shape[0], name, directed
+            edges, features.shape[0], name, directed, weights
         )
         if class_names is not None and n_classes is not None:
             raise GraphError("give n_classes or class_names, not both")
@@ -194,6 +202,39 @@ class Graph:
         _freeze(graph)
         return graph
 
+    def with_split(
+        self,
+        train_nodes: npt.ArrayLike,
+        val_nodes: npt.ArrayLike = (),
+        test_nodes: npt.ArrayLike = (),
+    ) -> Graph:
+        """This graph with another split, which alone is checked.
+
+        Raises:
+            GraphError: If a node is outside the graph, has no label, or is
+                in two parts.
+        """
+        graph = copy.copy(self)
+        for name, nodes in (
+            ("train_nodes", train_nodes),
+            ("val_nodes", val_nodes),
+            ("test_nodes", test_nodes),
+        ):
+            object.__setattr__(graph, name, _as_ids(nodes, name))
+        _check_split(graph)
+        _freeze(graph)
+        return graph
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether a node may have several labels at once."""
+        return self.labels.ndim == 2
+
+    def labelled(self) -> npt.NDArray[np.bool_]:
+        """[n_nodes] Whether the label of a node is known."""
+        known = self.labels != UNLABELLED
+        return np.asarray(known.all(axis=1)) if self.multi_label else known
+
     def split_codes(self) -> npt.NDArray[np.int64]:
         """[n_nodes] 1 in training, 2 in validation, 3 in test, else 0."""
         codes = np.zeros(self.n_nodes, np.int64)
@@ -220,7 +261,7 @@ class Graph:
             "self_loops": edges.self_loops,
             "reversed_added": edges.reversed_added,
             "isolated": int(np.count_nonzero(degrees == 0)),
-            "unlabelled": int(np.count_nonzero(self.labels == UNLABELLED)),
+            "unlabelled": int(np.count_nonzero(~self.labelled())),
             "features": self.n_features,
             "classes": self.n_classes,
             "train": len(self.train_nodes),
@@ -285,9 +326,18 @@ def _as_ids(ids: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
     return np.array(array, np.int64).reshape(-1)
 
 
+def _as_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    array = np.asarray(labels)
+    if array.ndim == 2 and array.dtype.kind in "iub":
+        return np.array(array, np.int64)
+    return _as_ids(labels, "labels")
+
+
 def _as_classes(
     labels: npt.NDArray[np.int64], n_classes: int | None, name: str
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
+    if n_classes is None and labels.ndim == 2:
+        n_classes = labels.shape[1]
     if n_classes is not None:
         return labels, tuple(str(value) for value in range(n_classes))
     values = np.unique(labels[labels >= 0])
@@ -315,7 +365,7 @@ def _as_names(node_ids: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def _adjacency_from_edges(
-    edges: Any, n_nodes: int, name: str, directed: bool
+    edges: Any, n_nodes: int, name: str, directed: bool, weights: Any
 ) -> tuple[sparse.csr_array, EdgeStatistics]:
     if n_nodes > MOST_NODES:
         raise GraphError(
@@ -331,9 +381,22 @@ def _adjacency_from_edges(
             f"the first is entry {first}: "
             f"[{sources[first]}, {targets[first]}]"
         )
+    if weights is not None:
+        weights = _as_weights(weights, sources, targets)
+        kept = weights > 0
+        if not kept.all():
+            _LOG.warning(
+                "%s: %d entries have weight 0 and are left out",
+                name,
+                np.count_nonzero(~kept),
+            )
+            sources, targets = sources[kept], targets[kept]
+            weights = weights[kept]
     adjacency, statistics = symmetric_adjacency(
         sources, targets, n_nodes, directed
     )
+    if weights is not None:
+        _weigh(adjacency, sources, targets, weights)
     if statistics.reversed_added:
         _LOG.warning(
             "%s: directed input, made symmetric: %d entries had no reverse "
@@ -342,6 +405,45 @@ def _adjacency_from_edges(
             statistics.reversed_added,
         )
     return adjacency, statistics
+
+
+def _as_weights(
+    weights: Any, sources: npt.NDArray[Any], targets: npt.NDArray[Any]
+) -> npt.NDArray[np.float32]:
+    array = np.asarray(weights)
+    if array.shape != sources.shape or array.dtype.kind not in "fiub":
+        raise GraphError(
+            f"weights: expected {len(sources)} numbers, one an entry. "
+            f"Received: shape {array.shape}, dtype {array.dtype}"
+        )
+    with np.errstate(over="ignore"):
+        array = array.astype(np.float32)
+    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if bad.size:
+        first = bad[0]
+        raise GraphError(
+            f"weights: {bad.size} are negative or not finite in 32 bits; the "
+            f"first is {array[first]:g}, of entry {first}: "
+            f"[{sources[first]}, {targets[first]}]"
+        )
+    return array
+
+
+def _weigh(
+    adjacency: sparse.csr_array,
+    sources: npt.NDArray[Any],
+    targets: npt.NDArray[Any],
+    weights: npt.NDArray[np.float32],
+) -> None:
+    n_conflicts, k = weigh_adjacency(adjacency, sources, targets, weights)
+    if n_conflicts:
+        ends = sources[k], targets[k]
+        raise GraphError(
+            f"weights: {n_conflicts} entries have another weight than an "
+            f"earlier entry of the same edge, in this or the other direction; "
+            f"the first is [{ends[0]}, {ends[1]}]: {weights[k]:g}, before it "
+            f"{adjacency[ends]:g}. Give each edge one weight, as their sum"
+        )
 
 
 def _ends_of(edges: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
@@ -456,6 +558,9 @@ def _row_of(block: Any, place: int) -> int:
 def _check_labels(
     labels: npt.NDArray[np.int64], n_nodes: int, n_classes: int
 ) -> None:
+    if labels.ndim == 2:
+        _check_label_rows(labels, n_nodes, n_classes)
+        return
     if labels.ndim != 1 or len(labels) != n_nodes:
         raise GraphError(
             f"labels: expected {n_nodes}, one per node. Received: shape "
@@ -470,12 +575,30 @@ def _check_labels(
         )
 
 
+def _check_label_rows(
+    labels: npt.NDArray[np.int64], n_nodes: int, n_classes: int
+) -> None:
+    if labels.shape != (n_nodes, n_classes):
+        raise GraphError(
+            f"labels: expected shape {(n_nodes, n_classes)}, a row for each "
+            f"node. Received: {labels.shape}"
+        )
+    known = np.isin(labels, (0, 1)).all(axis=1)
+    bad = np.flatnonzero(~known & (labels != UNLABELLED).any(axis=1))
+    if bad.size:
+        raise GraphError(
+            f"labels: {bad.size} rows are not of 0 and 1, nor all -1 for "
+            f"unknown; the first is that of node {bad[0]}"
+        )
+
+
 def _check_split(graph: Graph) -> None:
     parts = {
         "train": graph.train_nodes,
         "validation": graph.val_nodes,
         "test": graph.test_nodes,
     }
+    labelled = graph.labelled()
     for name, nodes in parts.items():
         outside = nodes[(nodes < 0) | (nodes >= graph.n_nodes)]
         if outside.size:
@@ -483,7 +606,7 @@ def _check_split(graph: Graph) -> None:
                 f"{name} split: node {outside[0]} is outside the nodes 0.."
                 f"{graph.n_nodes - 1}"
             )
-        unknown = nodes[graph.labels[nodes] == UNLABELLED]
+        unknown = nodes[~labelled[nodes]]
         if unknown.size:
             raise GraphError(
                 f"{name} split: {unknown.size} nodes have no label, the first "

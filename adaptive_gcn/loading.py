@@ -10,6 +10,7 @@ from pathlib import Path
 from adaptive_gcn import datasets, run_folder
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import data_warnings, store, writers
+from adaptive_gcn.datasets.folder import FolderOptions
 from adaptive_gcn.datasets.reddit_like import (
     RedditLikeConfig,
     reddit_like_graph,
@@ -47,6 +48,9 @@ def load(config: Config) -> Graph:
             link_ends=config.link_ends,
             reddit_like=_reddit_like(config) if name == "reddit_like" else None,
             store_dir=config.store_dir,
+            dataset_dir=config.dataset_dir,
+            split_seed=config.split_seed,
+            folder=FolderOptions(config.columns, config.missing_features),
         )
 
 

@@ -125,7 +125,7 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
     path = Path(given.output_dir) / run_folder.CONFIG
     stored = _settings_of_run(path)
     values = dataclasses.asdict(given)
-    for name in ("data_dir", "store_dir"):
+    for name in ("data_dir", "dataset_dir", "store_dir"):
         if not flag_values[name].present:
             values[name] = stored.get(name, "")
     for name in set(values).difference(_FREE_IN_EVALUATION):
@@ -186,6 +186,9 @@ def main(config: Config) -> None:
     if config.mode == "convert":
         _convert(config)
         return
+    if config.mode == "check_data":
+        _check_data(config)
+        return
     from adaptive_gcn import training  # TensorFlow: after the flags are good.
 
     signals = stopping.StopSignals()
@@ -241,6 +244,19 @@ def _convert(config: Config) -> None:
         print("interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)
     print(text)
+
+
+def _check_data(config: Config) -> None:
+    from adaptive_gcn import check_data
+
+    _raise_interrupts()
+    try:
+        text, is_good = check_data.report(config)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    print(text)
+    if not is_good:
+        sys.exit(1)
 
 
 def _end_at_once(*_: Any) -> None:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from adaptive_gcn import feature_ops, layers, variance
+from adaptive_gcn import feature_ops, layers, targets, variance
 
 ATTENTION_FORMS = ("none", "paper", "plus_one")
 DIVERGED_LOSS = 1e6  # No network that can still learn has such a loss.
@@ -290,7 +290,7 @@ class AdaptiveGCN(keras.Model):
 
         Args:
             data: (inputs, labels): the dictionary described at the head of
-                this module, and [n_batch] integer labels.
+                this module, and the labels of `targets.class_loss`.
 
         Returns:
             Means over the epoch so far, by name.
@@ -298,7 +298,7 @@ class AdaptiveGCN(keras.Model):
         inputs, labels, _ = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape() as tape:
             logits, sampled = self.forward(inputs, training=True)
-            class_loss = _class_loss(labels, logits)
+            class_loss = targets.class_loss(labels, logits)
             # Eq. (10): L = L_c + lambda T; `losses` holds the L2 penalty.
             loss = tf.add_n(
                 [class_loss, self._network_loss(sampled), *self.losses]
@@ -335,7 +335,7 @@ class AdaptiveGCN(keras.Model):
     def test_step(self, data: Any) -> dict[str, tf.Tensor]:
         """Class loss of sampled batches; `propagation` has the exact one."""
         inputs, labels, _ = keras.utils.unpack_x_y_sample_weight(data)
-        loss = _class_loss(labels, self(inputs, training=False))
+        loss = targets.class_loss(labels, self(inputs, training=False))
         self.epoch_means.update_state(
             {"class_loss": loss}, sample_weight=tf.shape(labels)[0]
         )
@@ -477,12 +477,6 @@ class FirstDiverged(keras.metrics.Metric):
 
     def result(self) -> tf.Tensor:
         return tf.identity(self.first.value)
-
-
-def _class_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    )
 
 
 _OPTIONS = {

@@ -201,7 +201,7 @@ class Batches:
             self._keep(streams)
         nodes = [*(layer.nodes for layer in layers), batch]
         rows = [reader.read(level) for level in nodes[: self.feature_levels]]
-        return _pack(layers, nodes, self.graph.labels[batch], rows)
+        return _pack(layers, nodes, self.graph.labels[batch].ravel(), rows)
 
     def _keep(self, streams: _Streams) -> None:
         """Note where an epoch ends; forget what no loop asks for any more."""
@@ -255,9 +255,12 @@ class Batches:
         n_sizes = n_levels + n_layers + n_sparse
         sizes = tf.unstack(integers[:n_sizes], n_sizes)
         n_nodes, n_entries = sizes[:n_levels], sizes[n_levels:]
+        n_labels = n_nodes[-1]
+        if self.graph.multi_label:
+            n_labels *= self.graph.n_classes
         pieces = tf.split(
             integers[n_sizes:],
-            [*n_nodes, *(2 * n for n in n_entries), n_nodes[-1]],
+            [*n_nodes, *(2 * n for n in n_entries), n_labels],
         )
         values = tf.split(floats, [*n_entries, *n_nodes[:-1], *n_nodes[:-1]])
         n_rows = [*n_nodes[1:], *n_nodes[:n_sparse]]
@@ -279,7 +282,10 @@ class Batches:
             "counts": tuple(values[-n_layers:]),
             "nodes": tuple(pieces[:n_levels]),
         }
-        return inputs, pieces[-1]
+        labels = pieces[-1]
+        if self.graph.multi_label:
+            labels = tf.reshape(labels, (-1, self.graph.n_classes))
+        return inputs, labels
 
 
 class _Streams:

@@ -35,9 +35,11 @@ from adaptive_gcn import (
     propagation,
     resume,
     run_folder,
+    targets,
     watching,
 )
 from adaptive_gcn.adjacency import normalize_adjacency
+from adaptive_gcn.check_data import check_trainable
 from adaptive_gcn.config import PLACES, Config, ConfigError
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import UNLABELLED, Graph, training_graph
@@ -64,15 +66,18 @@ class Scores:
 
     Attributes:
         loss: Mean cross-entropy.
-        accuracy: Fraction of nodes classified right.
+        accuracy: Fraction of nodes classified right; of nodes with several
+            labels, micro_f1.
         micro_f1: F1 over all decisions; equals accuracy for single labels.
         macro_f1: Mean of the classes' F1.
+        roc_auc: See `targets.roc_auc`; None where it is not defined.
     """
 
     loss: float
     accuracy: float
     micro_f1: float
     macro_f1: float
+    roc_auc: float | None = None
 
 
 def train(config: Config, signals: StopSignals | None = None) -> dict[str, Any]:
@@ -138,15 +143,7 @@ def _train_in(
     keras.config.set_floatx("float32")
     keras.utils.set_random_seed(config.seed)
     graph = load_graph(config)
-    if not len(graph.val_nodes) or not len(graph.train_nodes):
-        raise ConfigError(
-            f"{graph.name}: expected nodes to train on and nodes to "
-            f"choose an epoch by, with --select={config.select}. Received: "
-            f"{len(graph.train_nodes)} training and "
-            f"{len(graph.val_nodes)} validation nodes"
-        )
-    if config.test_curve and not len(graph.test_nodes):
-        raise ConfigError(f"--test_curve: {graph.name} has no test nodes")
+    check_trainable(config, graph)
     return _train(config, graph, folder, device, signals, workers)
 
 
@@ -261,8 +258,11 @@ def describe(record: dict[str, Any]) -> str:
     shown = "none (no test nodes, or --noevaluate_test)"
     if test is not None:
         shown = f"{test:.4f}"
+    if record.get("roc_auc") is not None:
+        shown += f" (ROC-AUC {record['roc_auc']:.4f})"
+    measure = "micro-F1" if record.get("multi_label") else "accuracy"
     return (
-        f"test accuracy {shown}, validation accuracy "
+        f"test {measure} {shown}, validation {measure} "
         f"{record['val_accuracy']:.4f}, epoch "
         f"{record['best_epoch']} of {record['epochs']}, chosen by "
         f"{record['selected_by']}"
@@ -369,21 +369,15 @@ def _scores(
 ) -> Scores:
     labels = graph.labels[nodes]
     loss, accuracy = _loss_and_accuracy(logits, labels)
-    one_hot = tf.one_hot(labels, graph.n_classes)
-    predicted = tf.one_hot(tf.argmax(logits, axis=1), graph.n_classes)
-    micro, macro = (
-        float(keras.metrics.F1Score(average, threshold=0.5)(one_hot, predicted))
-        for average in ("micro", "macro")
-    )
-    return Scores(loss, accuracy, micro, macro)
+    micro, macro = targets.f1_scores(labels, logits)
+    return Scores(loss, accuracy, micro, macro, targets.roc_auc(labels, logits))
 
 
 def _loss_and_accuracy(
     logits: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]
 ) -> tuple[float, float]:
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    right = np.argmax(logits, axis=1) == labels
-    return float(tf.reduce_mean(losses)), float(np.mean(right))
+    loss = float(targets.class_loss(labels, logits))
+    return loss, targets.accuracy(labels, logits)
 
 
 def _train(
@@ -428,9 +422,11 @@ def _train(
         "epochs": len(fit.timer.seconds),
         "val_loss": validation.loss,
         "val_accuracy": validation.accuracy,
+        "val_roc_auc": validation.roc_auc,
         **_test_scores(config, network, full, graph),
         "seconds_per_epoch": statistics.median(fit.timer.seconds),
         "seconds_total": time.perf_counter() - fit.started,
+        "multi_label": graph.multi_label,
         "seed": config.seed,
         "flags": recorded_flags(config),
         "graph": {"name": graph.name, **graph.statistics()},
@@ -478,13 +474,12 @@ def _test_scores(
     graph: Graph,
 ) -> dict[str, float | None]:
     """The one reading of the test nodes, with the chosen weights."""
-    names = ("test_accuracy", "micro_f1", "macro_f1")
+    names = ("test_accuracy", "micro_f1", "macro_f1", "roc_auc")
     if not config.evaluate_test or not len(graph.test_nodes):
         return dict.fromkeys(names)
     test = score(network, full, graph, graph.test_nodes)
-    return dict(
-        zip(names, (test.accuracy, test.micro_f1, test.macro_f1), strict=True)
-    )
+    _, *scores = dataclasses.astuple(test)
+    return dict(zip(names, scores, strict=True))
 
 
 def recorded_flags(config: Config) -> dict[str, Any]:

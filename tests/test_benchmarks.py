@@ -6,8 +6,7 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks import epoch, graph_size, reddit_size, serving
-from benchmarks import epoch, graph_size, reddit_size, soak
+from benchmarks import epoch, graph_size, reddit_size, serving, soak
 
 
 def test_record_holds_every_case_with_parts_and_floors(tmp_path, monkeypatch):
@@ -82,6 +81,8 @@ def test_serving_measures_every_signature(tmp_path):
     for signature in ("serving_default", "embed", "inductive", "subgraph"):
         assert set(case["milliseconds"][signature]) == {"1", "16", "256"}
     assert str(tmp_path) not in path.read_text()
+
+
 def test_soak_reads_memory_until_its_time_is_up(tmp_path):
     path = tmp_path / "soak.json"
     with flagsaver.flagsaver():

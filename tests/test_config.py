@@ -12,6 +12,8 @@ from adaptive_gcn.config import Config, ConfigError, describe_range
 OUTSIDE = [
     ("seed", -1, "at least 0 and at most 2147483647"),
     ("seed", 2**31, "at least 0 and at most 2147483647"),
+    ("split_seed", -1, "at least 0 and at most 2147483647"),
+    ("split_seed", 2**31, "at least 0 and at most 2147483647"),
     ("identity_weight", -0.1, "at least 0 and at most 1000000.0"),
     ("hidden_units", (16, 0), "at least 1"),
     ("dropout", -0.1, "at least 0 and at most 0.99"),
@@ -148,6 +150,8 @@ def test_unknown_choice_is_refused_with_the_choices(field, value):
 def test_every_choice_is_taken(field):
     for value in field.metadata["choices"]:
         others = {"variance_weight": 0.0, "output_dir": "out"}
+        if value == "folder":
+            others["dataset_dir"] = "mine"
         config = Config(**{**others, field.name: value})
         assert getattr(config, field.name) == value
 
@@ -254,12 +258,12 @@ def test_value_of_another_type_is_named(name, value):
 
 def test_choices_are_those_of_the_parts_they_go_to():
     from adaptive_gcn import adjacency, datasets, features, layers, model
-    from adaptive_gcn.datasets import link_ends, planetoid, reddit, writers
+    from adaptive_gcn.datasets import assemble, link_ends, reddit, writers
     from adaptive_gcn.sampling import samplers
 
     choices = {f.name: f.metadata["choices"] for f in CHOICES}
     assert choices["dataset"] == datasets.NAMES
-    assert choices["split"] == planetoid.SPLITS
+    assert choices["missing_features"] == assemble.MISSING_FEATURES
     assert choices["features"] == features.SCALINGS
     assert choices["reddit_format"] == reddit.FORMATS
     assert choices["link_ends"] == link_ends.ENDS

@@ -253,7 +253,7 @@ def test_labels_from_0_are_taken_without_a_word(caplog):
     "labels, received",
     [
         ([0.0] * 6, r"shape \(6,\), dtype float64"),
-        (np.eye(6, dtype=int), r"shape \(6, 6\), dtype int64"),  # multi-label
+        (np.eye(6), r"shape \(6, 6\), dtype float64"),
         ([True] * 6, r"shape \(6,\), dtype bool"),
     ],
 )

@@ -455,10 +455,14 @@ def test_one_hot_classes(tmp_path):
 
 
 def test_multi_label_targets(tmp_path):
-    rows = {"e": [1, 0, 0, 0], "d": [1, 0, 1, 0]}
-    write(tmp_path, class_map_json=rows)
-    with pytest.raises(DataError, match='"d": multi-label targets are not sup'):
-        read(tmp_path)
+    rows = {"e": [1, 0, 0, 0], "d": [1, 0, 1, 0], "b": [0, 0, 0, 0]}
+    write(tmp_path, class_map_json={**rows, "c": None})
+    graph = read(tmp_path)
+    assert graph.multi_label
+    found = dict(
+        zip(graph.node_ids.tolist(), graph.labels.tolist(), strict=True)
+    )
+    assert found == {**rows, "c": [-1] * 4, "a": [-1] * 4}
 
 
 @pytest.mark.parametrize(

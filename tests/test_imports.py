@@ -11,9 +11,11 @@ NUMPY_HALF = (
     "adaptive_gcn",
     "adjacency",
     "aligned",
+    "check_data",
     "checkpoint_file",
     "config",
     "confusion",
+    "conversions",
     "errors",
     "features",
     "graph",
@@ -26,6 +28,7 @@ NUMPY_HALF = (
     "prepared",
     "resume",
     "run_folder",
+    "split_rule",
     "stopping",
     "versions",
 )
@@ -111,7 +114,8 @@ def test_numpy_half_needs_no_tensorflow(module):
 
 
 @pytest.mark.parametrize(
-    "module", ["layers", "variance", "feature_ops", "model", "served_model"]
+    "module",
+    ["layers", "targets", "variance", "feature_ops", "model", "served_model"],
 )
 def test_model_knows_tensors_only(module):
     forbidden = ("graph", "datasets", "sampling", "pipeline", "config")

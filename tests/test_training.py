@@ -40,6 +40,8 @@ RECORD_KEYS = {
     "machine",
     "macro_f1",
     "micro_f1",
+    "multi_label",
+    "roc_auc",
     "seconds_per_epoch",
     "seconds_total",
     "seed",
@@ -47,6 +49,7 @@ RECORD_KEYS = {
     "test_accuracy",
     "val_accuracy",
     "val_loss",
+    "val_roc_auc",
     "versions",
 }
 

@@ -6,6 +6,13 @@ restricted_pickle  reading pickles without executing them
 planetoid          Cora, Citeseer, Pubmed
 graphsage          the JSON files of GraphSAGE
 reddit             Reddit, in each of its three published forms
+folder             a user's own graph; its parts:
+  node_npz           one .npz file
+  musae              the files of MUSAE
+  table_graph        tables and arrays: tables, columns, edge_files, node_files
+  graph_parts        what these make of the files
+  assemble           parts -> `Graph`, or all their faults: faults, labels
+splits             splits that are made
 data_warnings      what readers warned of, for the store
 synthetic          a generated graph, needs no files
 reddit_like        a generated graph of the size of Reddit
@@ -24,7 +31,8 @@ from typing import Any
 
 import numpy as np
 
-from adaptive_gcn.datasets import download, reddit, store
+from adaptive_gcn.datasets import download, reddit, splits, store
+from adaptive_gcn.datasets.folder import FolderOptions, read_folder
 from adaptive_gcn.datasets.planetoid import load_planetoid
 from adaptive_gcn.datasets.reddit_like import (
     RedditLikeConfig,
@@ -32,10 +40,19 @@ from adaptive_gcn.datasets.reddit_like import (
 )
 from adaptive_gcn.datasets.synthetic import SyntheticConfig, synthetic_graph
 from adaptive_gcn.graph import Graph
+from adaptive_gcn.split_rule import SplitRule
 
 _LOG = logging.getLogger(__name__)
 
-NAMES = ("synthetic", "cora", "citeseer", "pubmed", "reddit", "reddit_like")
+NAMES = (
+    "synthetic",
+    "cora",
+    "citeseer",
+    "pubmed",
+    "reddit",
+    "reddit_like",
+    "folder",
+)
 
 
 def load(
@@ -47,6 +64,9 @@ def load(
     reddit_like: RedditLikeConfig | None = None,
     store_dir: str | os.PathLike[str] = "",
     link_ends: str = "auto",
+    dataset_dir: str | os.PathLike[str] = "",
+    split_seed: int = 0,
+    folder: FolderOptions | None = None,
 ) -> Graph:
     """Load a data set and log its statistics in one line.
 
@@ -57,8 +77,9 @@ def load(
         name: One of `NAMES`, in any case.
         data_dir: Where the files are, see `download.data_root`; not used for
             generated graphs.
-        split: "fastgcn" or "planetoid", see `planetoid.read_planetoid`; for
-            Planetoid data sets only.
+        split: What `SplitRule.parse` takes. "fastgcn" and "planetoid" are for
+            Planetoid data sets, see `planetoid.read_planetoid`; others have
+            the split that comes with them, unless it is "random:A/B/C".
         synthetic: What to generate for "synthetic". Defaults to
             `SyntheticConfig()`.
         reddit_format: One of `reddit.FORMATS`.
@@ -66,6 +87,9 @@ def load(
             `RedditLikeConfig()`.
         store_dir: Where the stores are, see `download.store_root`.
         link_ends: One of `link_ends.ENDS`, for "reddit" in GraphSAGE's form.
+        dataset_dir: The folder or file of "folder", see `folder.read_folder`.
+        split_seed: Seed of a random split.
+        folder: How to read "folder"; its split is `split`.
 
     Raises:
         ValueError: If `name` or `split` is unknown, or a file is not usable.
@@ -77,7 +101,13 @@ def load(
         raise ValueError(
             f"`name` of the data set must be one of {NAMES}. Received: {name!r}"
         )
-    if key == "synthetic":
+    rule = SplitRule.parse(split)
+    if key == "folder":
+        options = dataclasses.replace(
+            folder or FolderOptions(), split=rule, split_seed=split_seed
+        )
+        graph = read_folder(dataset_dir, options)
+    elif key == "synthetic":
         graph = synthetic_graph(synthetic or SyntheticConfig())
     elif key == "reddit":
         graph = _stored_reddit(data_dir, reddit_format, store_dir, link_ends)
@@ -86,7 +116,10 @@ def load(
             reddit_like or RedditLikeConfig(), store_dir
         )
     else:
-        graph = load_planetoid(key, data_dir, split)
+        kind = "planetoid" if rule.kind == "planetoid" else "fastgcn"
+        graph = load_planetoid(key, data_dir, kind)
+    if key != "folder":
+        graph = splits.with_rule(graph, rule, split_seed)
     _log_statistics(graph)
     return graph
 
@@ -132,7 +165,8 @@ def _log_statistics(graph: Graph) -> None:
     counts = graph.statistics().items()
     line = ", ".join(f"{key.replace('_', ' ')} {n}" for key, n in counts)
     _LOG.info("%s: %s", graph.name, line)
-    present = np.unique(graph.labels[graph.train_nodes])
+    shown = graph.labels[graph.train_nodes]
+    present = np.flatnonzero(shown.any(axis=0)) if graph.multi_label else shown
     absent = np.setdiff1d(np.arange(graph.n_classes), present)
     if absent.size:
         _LOG.warning(

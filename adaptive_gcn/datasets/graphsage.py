@@ -133,14 +133,14 @@ def labelled(
 
     Args:
         split: Node ids of each part.
-        classes: [n_nodes], negative where unknown.
+        classes: [n_nodes] or [n_nodes, n_labels], negative where unknown.
 
     Returns:
         The rest of each part, and a line for each part that lost nodes.
     """
     kept, faults = {}, []
     for part, ids in split.items():
-        known = classes[ids] >= 0
+        known = ~_is_unknown(classes)[ids]
         kept[part] = ids[known]
         if not known.all():
             n_unknown = np.count_nonzero(~known)
@@ -213,7 +213,7 @@ def _row_faults(
     ]
 
 
-def _in_file_order(found: dict[str, int], keys: set[str]) -> list[str]:
+def _in_file_order(found: dict[str, Any], keys: set[str]) -> list[str]:
     return [key for key in found if key in keys]
 
 
@@ -242,19 +242,19 @@ def _node_ids(keys: list[str]) -> npt.NDArray[Any] | None:
 
 
 class _ClassReader:
-    """Turns the values of a class map into classes, -1 for unknown.
+    """Checks the values of a class map; None, for unknown, stays.
 
     Attributes:
-        width: Length of the one-hot lists; 0 if classes are integers; None
+        width: Length of the lists of 0 and 1; 0 if classes are integers; None
             before the first value.
     """
 
     def __init__(self) -> None:
         self.width: int | None = None
 
-    def __call__(self, value: Any) -> int:
+    def __call__(self, value: Any) -> int | list[int] | None:
         if value is None:
-            return UNLABELLED
+            return None
         width = len(value) if isinstance(value, list) else 0
         if self.width is None:
             self.width = width
@@ -263,7 +263,7 @@ class _ClassReader:
                 f"expected {_kind(self.width)} as before. Received: "
                 f"{_kind(width)}"
             )
-        return _hot(value) if width else _integer_class(value)
+        return _zeros_and_ones(value) if width else _integer_class(value)
 
 
 def _kind(width: int) -> str:
@@ -279,31 +279,40 @@ def _integer_class(value: Any) -> int:
     return max(value, UNLABELLED)
 
 
-def _hot(values: list[Any]) -> int:
-    """The place of the one in a list of zeros."""
-    n_ones = values.count(1)
-    if n_ones + values.count(0) != len(values):
+def _zeros_and_ones(values: list[Any]) -> list[int]:
+    if values.count(1) + values.count(0) != len(values):
         raise FormatError("expected a list of zeros and ones")
-    if n_ones > 1:
-        raise FormatError(
-            f"multi-label targets are not supported: {n_ones} classes at once; "
-            "expected one 1 in a list"
-        )
-    return values.index(1) if n_ones else UNLABELLED
+    return values
+
+
+def _of_lists(lists: list[Any], width: int) -> _Ids:
+    """Classes, if no list has more than one 1; else rows of labels."""
+    unknown = [UNLABELLED] * width
+    rows = np.array([unknown if each is None else each for each in lists])
+    n_ones = np.count_nonzero(rows == 1, axis=1)
+    if n_ones.max(initial=0) > 1:
+        return rows.astype(np.int64)
+    return np.where(n_ones, rows.argmax(axis=1), UNLABELLED)
 
 
 def _classes(
     nodes: Nodes, path: pathlib.Path
 ) -> tuple[_Ids, int | None, list[str]]:
-    """[n_nodes] classes, their number if the file says it, and faults."""
+    """[n_nodes] classes or [n_nodes, n_labels] rows of labels, and faults.
+
+    In between: the number of classes, if the file says it.
+    """
     reader = _ClassReader()
     class_of = node_link.read_map(path, reader)
     missing = [key for key in nodes.keys if key not in class_of]
     unknown = class_of.keys() - set(nodes.keys)
-    classes = np.array(
-        [class_of.get(key, UNLABELLED) for key in nodes.keys], np.int64
-    )
-    n_unlabelled = np.count_nonzero(classes < 0) - len(missing)
+    found = [class_of.get(key) for key in nodes.keys]
+    if reader.width:
+        classes = _of_lists(found, reader.width)
+    else:
+        numbers = [UNLABELLED if each is None else each for each in found]
+        classes = np.array(numbers, np.int64)
+    n_unlabelled = np.count_nonzero(_is_unknown(classes)) - len(missing)
     faults = [
         *_counted(missing, f"nodes are not in {path.name}: no class"),
         *_counted(
@@ -314,6 +323,11 @@ def _classes(
     if n_unlabelled:
         faults.append(f"{n_unlabelled} nodes have a negative class or none")
     return classes, reader.width or None, faults
+
+
+def _is_unknown(classes: _Ids) -> npt.NDArray[np.bool_]:
+    """[n_nodes] Whether a node has no class, or no labels."""
+    return np.asarray(classes.reshape(len(classes), -1).min(axis=1) < 0)
 
 
 def _split(

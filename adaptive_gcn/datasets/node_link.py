@@ -12,7 +12,7 @@ import dataclasses
 import json
 import pathlib
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import ijson
 import numpy as np
@@ -20,6 +20,8 @@ import numpy.typing as npt
 
 from adaptive_gcn.datasets.raw_files import ADVICE, looks_like, open_raw
 from adaptive_gcn.errors import DataError
+
+_Value = TypeVar("_Value")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _HEAD_BYTES = 4096
@@ -111,9 +113,9 @@ def read_node_link(
 
 
 def read_map(
-    path: pathlib.Path, convert: Callable[[Any], int]
-) -> dict[str, int]:
-    """Read a JSON object whose values `convert` turns into integers.
+    path: pathlib.Path, convert: Callable[[Any], _Value]
+) -> dict[str, _Value]:
+    """Read a JSON object whose values `convert` checks and turns over.
 
     Args:
         path: The file, .json or .json.xz.
@@ -123,7 +125,7 @@ def read_map(
         OSError: If the file cannot be read.
         DataError: If it is not such an object, or has a key twice.
     """
-    found: dict[str, int] = {}
+    found: dict[str, _Value] = {}
     with _open_json(path) as reader:
         for key, value in ijson.kvitems(reader, ""):
             if key in found:

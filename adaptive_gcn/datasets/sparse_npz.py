@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS, looks_like
 from adaptive_gcn.errors import DataError, GraphError
@@ -46,6 +47,21 @@ class Parts:
 
     def __contains__(self, key: str) -> bool:
         return key in self._archive
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._archive)
+
+    def holds_objects(self, key: str) -> bool:
+        """Whether an array could only be had by unpickling it."""
+        try:
+            with self._archive.zip.open(f"{key}.npy") as file:
+                version = np.lib.format.read_magic(file)
+                read = getattr(
+                    np.lib.format, f"read_array_header_{version[0]}_0"
+                )
+                return bool(read(file)[2].hasobject)
+        except (*_DAMAGE, AttributeError):
+            return False  # `raw` says what is wrong.
 
     def raw(self, key: str) -> npt.NDArray[Any]:
         """An array of any shape and type but objects."""
@@ -130,6 +146,41 @@ def read_entries(path: pathlib.Path) -> tuple[int, _Ends]:
     return n_nodes, (rows[kept], columns[kept])
 
 
+def read_matrix(parts: Parts, prefix: str = "") -> sparse.coo_array:
+    """A sparse matrix of any shape and its values, with zeros it stores.
+
+    Args:
+        parts: An archive with `data`, `shape` and the indices as
+            `scipy.sparse.save_npz` writes them; without `format` they are
+            those of CSR, and without `data` all values are 1.
+        prefix: How the names of these arrays begin.
+
+    Raises:
+        DataError: If they make up no matrix.
+    """
+    try:
+        shape = tuple(parts.get(f"{prefix}shape").tolist())
+        form = _format(parts, prefix) if f"{prefix}format" in parts else "csr"
+        keys = ("row", "col") if form == "coo" else ("indices", "indptr")
+        # SciPy wants signed indices; others save small ones without sign.
+        ends = [parts.get(f"{prefix}{each}").astype(np.int64) for each in keys]
+        data = np.ones(len(ends[0]), np.float32)
+        if f"{prefix}data" in parts:
+            data = parts.get(f"{prefix}data", "fiub")
+        if form == "coo":
+            return sparse.coo_array((data, tuple(ends)), shape)
+        kind = sparse.csr_array if form == "csr" else sparse.csc_array
+        matrix = kind((data, *ends), shape)
+        matrix.check_format(full_check=True)
+        return matrix.tocoo()
+    except DataError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise DataError(
+            f"{parts.path}: {prefix}* are not a sparse matrix: {error}"
+        ) from error
+
+
 def _n_rows(parts: Parts) -> int:
     shape = parts.get("shape").tolist()
     if len(shape) != 2 or shape[0] != shape[1] or not 0 < shape[0] < 2**31:
@@ -140,8 +191,8 @@ def _n_rows(parts: Parts) -> int:
     return int(shape[0])
 
 
-def _format(parts: Parts) -> str:
-    value = parts.get("format", "SU", n_dims=0).item()
+def _format(parts: Parts, prefix: str = "") -> str:
+    value = parts.get(f"{prefix}format", "SU", n_dims=0).item()
     name = value.decode("latin1") if isinstance(value, bytes) else str(value)
     if name not in _FORMATS:
         raise DataError(

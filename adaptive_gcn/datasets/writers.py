@@ -197,7 +197,7 @@ def _write_files(
     graph: Graph, folder: _Folder, files: _Files, overwrite: bool
 ) -> None:
     """Write the files of the graph, and name them when all are written."""
-    _check_weights(graph)
+    _check_expressible(graph)
     folder = pathlib.Path(folder)
     old = _old_files(folder, files, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
@@ -230,7 +230,12 @@ def _old_files(
     return found
 
 
-def _check_weights(graph: Graph) -> None:
+def _check_expressible(graph: Graph) -> None:
+    if graph.multi_label:
+        raise DataError(
+            f"{graph.name}: expected one class a node, as in the formats of "
+            "Reddit. Received: several labels; write a store (--to=store)"
+        )
     weights = graph.adjacency.data
     if np.any(weights != 1):
         raise DataError(

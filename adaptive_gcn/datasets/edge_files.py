@@ -1,0 +1,169 @@
+"""A user's edges, from whichever file holds them."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from adaptive_gcn.datasets import tables
+from adaptive_gcn.datasets.columns import Columns
+from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS
+from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
+from adaptive_gcn.errors import DataError
+
+_LOG = logging.getLogger(__name__)
+
+SUFFIXES = (*tables.SUFFIXES, ".npy", ".npz")
+
+
+@dataclasses.dataclass
+class Edges:
+    """Edges between ids.
+
+    Attributes:
+        path: Their file.
+        sources: [n_entries] ids, int64 or texts.
+        targets: [n_entries] ids likewise.
+        weights: [n_entries] numbers, or None.
+        n_nodes: Number of nodes, where the file tells and ids are numbers of
+            nodes.
+        place: Says where the user finds an entry.
+    """
+
+    path: pathlib.Path
+    sources: pa.ChunkedArray
+    targets: pa.ChunkedArray
+    weights: npt.NDArray[Any] | None
+    n_nodes: int | None
+    place: Callable[[int], str]
+
+
+def read_edges(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
+    """Read edges from a table, a matrix [n, 2] or a SciPy matrix.
+
+    Raises:
+        OSError: If the file cannot be read.
+        DataError: If it holds no edges.
+    """
+    if path.suffix == ".npy":
+        return _of_npy(path)
+    if path.suffix == ".npz":
+        return _of_scipy(path)
+    return _of_table(path, columns, faults)
+
+
+def _of_npy(path: pathlib.Path) -> Edges:
+    try:
+        pairs = np.load(path, mmap_mode="r", allow_pickle=False)
+    except NPY_ERRORS as error:
+        raise DataError(f"{path}: cannot be read: {error}; {ADVICE}") from error
+    if pairs.ndim == 2 and len(pairs) == 2 != pairs.shape[1]:
+        pairs = pairs.T  # As PyG has it.
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise DataError(
+            f"{path}: expected integers of shape [n_edges, 2]. Received: "
+            f"shape {pairs.shape}, {pairs.dtype}"
+        )
+    sources, targets = (_chunked(pairs[:, i]) for i in (0, 1))
+    place = f"{path.name} row {{}}".format
+    return Edges(path, sources, targets, None, None, place)
+
+
+def _of_scipy(path: pathlib.Path) -> Edges:
+    with open_npz(path) as archive:
+        matrix = read_matrix(archive).tocoo()
+    if matrix.shape[0] != matrix.shape[1]:
+        raise DataError(
+            f"{path}: expected a square adjacency. Received: {matrix.shape}"
+        )
+    weights = None if np.all(matrix.data == 1) else matrix.data
+    sources, targets = (_chunked(each) for each in matrix.coords)
+    place = f"{path.name} entry {{}}".format
+    return Edges(path, sources, targets, weights, matrix.shape[0], place)
+
+
+def _chunked(ids: npt.NDArray[Any]) -> pa.ChunkedArray:
+    return pa.chunked_array([np.ascontiguousarray(ids, np.int64)])
+
+
+def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
+    def has_header(first: list[str], second: list[str]) -> bool:
+        if columns.find("source", first) and columns.find("target", first):
+            return True
+        ids = [
+            all(map(tables.is_integer, each[:2])) for each in (first, second)
+        ]
+        return bool(second) and ids == [False, True]
+
+    def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
+        weight = columns.find("weight", names) or "2"
+        return {name: "number" if name == weight else "text" for name in names}
+
+    table = tables.read_table(path, kinds_of, faults, has_header)
+    ends = _ends(table, columns)
+    sources, targets = (_ids(table, name) for name in ends)
+    return Edges(
+        path,
+        sources,
+        targets,
+        _weights(table, columns, ends),
+        None,
+        table.place,
+    )
+
+
+def _ends(table: tables.Table, columns: Columns) -> tuple[str, str]:
+    names = list(table.columns)
+    if len(names) < 2:
+        raise DataError(
+            f"{table.path}: expected two columns of ids. Received: {names}"
+        )
+    found = [columns.find(part, names) for part in ("source", "target")]
+    if all(found):
+        return str(found[0]), str(found[1])
+    if table.has_header:
+        _LOG.warning(
+            "%s: columns %r and %r, the first two, are taken as the ends of "
+            "the edges; --columns=source=...,target=... names others",
+            table.path.name,
+            *names[:2],
+        )
+    return names[0], names[1]
+
+
+def _ids(table: tables.Table, name: str) -> pa.ChunkedArray:
+    ids = tables.as_ids(table.columns.pop(name))
+    if ids is None:
+        raise DataError(
+            f"{table.path}: column {name!r}: expected integers or texts as ids"
+        )
+    return ids
+
+
+def _weights(
+    table: tables.Table, columns: Columns, ends: tuple[str, str]
+) -> npt.NDArray[Any] | None:
+    others = [name for name in table.columns if name not in ends]
+    name = columns.find("weight", others)
+    if name is None and not table.has_header and others:
+        name = others[0]
+        _LOG.warning(
+            "%s: the third column is taken as weights; give the columns names "
+            "if it is not",
+            table.path.name,
+        )
+    unused = [each for each in others if each != name]
+    if unused:
+        _LOG.info("%s: not used: columns %s", table.path.name, unused)
+    if name is None:
+        return None
+    weights = table.columns[name].to_numpy()
+    return None if np.all(weights == 1) else weights

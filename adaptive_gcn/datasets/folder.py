@@ -1,0 +1,134 @@
+"""A user's own graph: one file or folder in whichever form it is.
+
+docs/own_graph.md has the forms.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+
+from adaptive_gcn.datasets import (
+    musae,
+    node_npz,
+    splits,
+    store,
+    table_graph,
+)
+from adaptive_gcn.datasets.assemble import assemble
+from adaptive_gcn.datasets.columns import Columns
+from adaptive_gcn.datasets.download import DataNotFoundError
+from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.graph_parts import GraphParts
+from adaptive_gcn.datasets.graphsage import read_graphsage
+from adaptive_gcn.errors import DataError
+from adaptive_gcn.graph import Graph
+from adaptive_gcn.split_rule import SplitRule
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderOptions:
+    """How to read a user's graph.
+
+    Attributes:
+        columns: See `--columns`.
+        missing_features: See `--missing_features`.
+        split: A given or random split.
+        split_seed: Seed of a random one.
+    """
+
+    columns: str = ""
+    missing_features: str = "refuse"
+    split: SplitRule = SplitRule("given")
+    split_seed: int = 0
+
+
+def read_folder(
+    place: str | os.PathLike[str], options: FolderOptions | None = None
+) -> Graph:
+    """Read the graph at `place`, a folder or a file.
+
+    Raises:
+        FaultyDataError: If there are faults; it has all that could be found.
+        DataError: If a file is damaged, or its form is unknown.
+        OSError: If something cannot be read.
+    """
+    options = options or FolderOptions()
+    path = pathlib.Path(place)
+    if not path.exists():
+        raise DataNotFoundError(
+            f"--dataset_dir={path}: there is no such folder or file"
+        )
+    if (path / store.MANIFEST).is_file():
+        graph = store.read_store(path)
+        return splits.with_rule(graph, options.split, options.split_seed)
+    named = _graphsage_name(path)
+    if named:
+        graph = read_graphsage(path, named)
+        return splits.with_rule(graph, options.split, options.split_seed)
+    faults = Faults()
+    return assemble(
+        _read(path, options, faults),
+        options.split,
+        options.split_seed,
+        options.missing_features,
+        faults,
+    )
+
+
+def _graphsage_name(path: pathlib.Path) -> str:
+    """The name of the only data set in GraphSAGE's form there, or ""."""
+    graphs = [*path.glob("*-G.json"), *path.glob("*-G.json.xz")]
+    return graphs[0].name.partition("-G.json")[0] if len(graphs) == 1 else ""
+
+
+def _read(
+    path: pathlib.Path, options: FolderOptions, faults: Faults
+) -> GraphParts:
+    if path.is_file():
+        if path.suffix != ".npz":
+            raise DataError(
+                f"--dataset_dir={path}: expected a folder, or one .npz file "
+                "with edges, features and labels"
+            )
+        return node_npz.read_node_npz(path, faults)
+    columns = Columns.parse(options.columns)
+    published = musae.find(path)
+    if published:
+        return musae.read_musae(path, published, columns, faults)
+    files = _files(path)
+    if "edges" in files:
+        return table_graph.read_tables(path, files, columns, faults)
+    archives = sorted(path.glob("*.npz"))
+    if len(archives) == 1:
+        return node_npz.read_node_npz(archives[0], faults)
+    raise DataError(
+        f"--dataset_dir={path}: expected a file edges.csv (or .tsv, .txt, "
+        ".parquet, .npy, .npz) beside nodes.csv, one .npz file, or the files "
+        f"of MUSAE or GraphSAGE. Received: {_listing(path)}; see "
+        "docs/own_graph.md"
+    )
+
+
+def _files(path: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The files of a folder by what they hold."""
+    found = {}
+    for part, suffixes in table_graph.FORMS.items():
+        paths = [path / f"{part}{suffix}" for suffix in suffixes]
+        there = [each for each in paths if each.is_file()]
+        if len(there) > 1:
+            names = ", ".join(each.name for each in there)
+            raise DataError(
+                f"--dataset_dir={path}: expected one of {names}; move the "
+                "others away"
+            )
+        if there:
+            found[part] = there[0]
+    return found
+
+
+def _listing(path: pathlib.Path) -> str:
+    names = sorted(os.listdir(path))
+    shown = ", ".join(names[:10]) or "an empty folder"
+    return f"{shown}, ..." if len(names) > 10 else shown

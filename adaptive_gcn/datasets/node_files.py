@@ -1,0 +1,266 @@
+"""A user's nodes: ids, labels, split and features, from tables and arrays."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy import sparse
+
+from adaptive_gcn.datasets import npy_stream, tables
+from adaptive_gcn.datasets.columns import LABEL_PREFIX, Columns
+from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS
+from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
+from adaptive_gcn.errors import DataError
+
+_LOG = logging.getLogger(__name__)
+
+_SPLIT_WORDS = {
+    0: ("", "none", "unused"),
+    1: ("train", "training"),
+    2: ("val", "valid", "validation", "dev"),
+    3: ("test", "testing"),
+}
+_SPLIT_CODES = {
+    word: code for code, words in _SPLIT_WORDS.items() for word in words
+}
+
+
+@dataclasses.dataclass
+class Nodes:
+    """What a table says of nodes, row by row.
+
+    Attributes:
+        path: Its file.
+        ids: [n_rows] int64 or texts; None if it has no such column.
+        labels: [n_rows] or [n_rows, n_labels]; None without such columns.
+        label_names: Of the columns of the second form.
+        split: [n_rows] int8, 0 or 1 + a place in `PARTS`; None without.
+        features: [n_rows, n_features] float32; None without.
+        place: Says where the user finds a row.
+    """
+
+    path: pathlib.Path
+    ids: pa.ChunkedArray | None
+    labels: npt.NDArray[Any] | None
+    label_names: tuple[str, ...] | None
+    split: npt.NDArray[np.int8] | None
+    features: npt.NDArray[np.float32] | None
+    place: Callable[[int], str]
+
+
+def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
+    """Read a table of nodes.
+
+    Columns that play no part are features where they are numbers, and are
+    left out, with a notice, where they are not.
+
+    Raises:
+        OSError: If the file cannot be read.
+        DataError: If it is no table, or its ids are neither integers nor
+            texts.
+    """
+
+    def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
+        parts = _parts(columns, names).values()
+        return {
+            name: "text"
+            if name in parts
+            else "number"
+            if name.startswith(LABEL_PREFIX)
+            else "guess"
+            for name in names
+        }
+
+    table = tables.read_table(path, kinds_of, faults, multiline=True)
+    found = _parts(columns, list(table.columns))
+    for name in columns.dropped:
+        if table.columns.pop(name, None) is None:
+            raise DataError(
+                f"--columns=drop={name}: {path.name} has no such column"
+            )
+    id_, label, split = (
+        table.columns.pop(name) if name else None for name in found.values()
+    )
+    labels, label_names = _labels(table, label)
+    return Nodes(
+        path,
+        None if id_ is None else _ids(path, found["id"], id_),
+        labels,
+        label_names,
+        None if split is None else _split(table, split, faults),
+        _features(table),
+        table.place,
+    )
+
+
+def _parts(columns: Columns, names: Sequence[str]) -> dict[str, str | None]:
+    """The columns of ids, labels and split."""
+    return {
+        part: columns.find(part, names) for part in ("id", "label", "split")
+    }
+
+
+def _ids(
+    path: pathlib.Path, name: str | None, column: pa.ChunkedArray
+) -> pa.ChunkedArray:
+    ids = tables.as_ids(column)
+    if ids is None:
+        raise DataError(
+            f"{path}: column {name!r}: expected integers or texts as ids. "
+            f"Received: {column.type}"
+        )
+    return ids
+
+
+def _labels(
+    table: tables.Table, label: pa.ChunkedArray | None
+) -> tuple[npt.NDArray[Any] | None, tuple[str, ...] | None]:
+    several = [each for each in table.columns if each.startswith(LABEL_PREFIX)]
+    columns = [table.columns.pop(each) for each in several]
+    if label is not None and several:
+        raise DataError(
+            f"{table.path}: has a column of labels and columns {several[0]!r} "
+            "and so on; --columns=drop=... leaves one out"
+        )
+    if label is not None:
+        return as_array(label), None
+    if not several:
+        return None, None
+    rows = [as_array(each) for each in columns]
+    names = tuple(each.removeprefix(LABEL_PREFIX) for each in several)
+    return np.stack(rows, axis=1), names
+
+
+def as_array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Numbers, not-a-number where missing; or texts, empty where missing."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return np.asarray(column.fill_null("").to_numpy(), dtype="U")
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    return np.asarray(column.to_numpy())
+
+
+def _split(
+    table: tables.Table, column: pa.ChunkedArray, faults: Faults
+) -> npt.NDArray[np.int8]:
+    words = [str(word).strip().lower() for word in as_array(column).tolist()]
+    codes = np.array([_SPLIT_CODES.get(each, -1) for each in words], np.int8)
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        faults.add(
+            f"{table.path.name}: {unknown.size} nodes are in an unknown part "
+            "of the split",
+            "use train, val, test, or nothing",
+            unknown,
+            lambda row: f"{table.place(row)}: {words[row]!r}",
+        )
+    return np.maximum(codes, 0)
+
+
+def _features(table: tables.Table) -> npt.NDArray[np.float32] | None:
+    blocks: list[npt.NDArray[Any]] = []
+    left_out = []
+    for name, column in table.columns.items():
+        block = _feature_block(table, name, column)
+        if block is None:
+            left_out.append(name)
+        else:
+            blocks.append(block)
+    if left_out:
+        _LOG.warning(
+            "%s: columns of texts are left out of the features: %s",
+            table.path.name,
+            ", ".join(left_out),
+        )
+    if not blocks:
+        return None
+    features = np.empty(
+        (table.n_rows, sum(each.shape[1] for each in blocks)), np.float32
+    )
+    start = 0
+    with np.errstate(over="ignore"):
+        for block in blocks:
+            features[:, start : start + block.shape[1]] = block
+            start += block.shape[1]
+    return features
+
+
+def _feature_block(
+    table: tables.Table, name: str, column: pa.ChunkedArray
+) -> npt.NDArray[Any] | None:
+    """[n_rows, n] numbers of a column or of its lists; None if it has none."""
+    kind = column.type
+    is_list = (
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+    )
+    if not is_list:
+        values = as_array(column) if _is_number(kind) else None
+        return None if values is None else values[:, None]
+    lengths = column.combine_chunks().value_lengths().to_numpy(False)
+    if not _is_number(kind.value_type) or len(np.unique(lengths)) != 1:
+        raise DataError(
+            f"{table.path}: column {name!r}: expected lists of numbers, all of "
+            "one length"
+        )
+    return np.asarray(
+        column.combine_chunks().flatten().to_numpy(False)
+    ).reshape(len(column), -1)
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+    )
+
+
+def read_features(path: pathlib.Path, columns: Columns, faults: Faults) -> Any:
+    """Features of a .npy or .npz file [n_rows, n_features]; or `Nodes`.
+
+    Raises:
+        OSError: If the file cannot be read.
+        DataError: If it holds no matrix of numbers.
+    """
+    if path.suffix == ".npy":
+        return npy_stream.read_float32(npy_stream.read_header(path))
+    if path.suffix == ".parquet":
+        return read_nodes(path, columns, faults)
+    with open_npz(path) as archive:
+        for prefix in ("", "attr_", "features_"):
+            if f"{prefix}shape" in archive:
+                return sparse.csr_array(read_matrix(archive, prefix))
+        keys = list(archive)
+        return archive.get(_only(path, keys), "fiub", n_dims=2)
+
+
+def _only(path: pathlib.Path, keys: Sequence[str]) -> str:
+    if len(keys) == 1:
+        return keys[0]
+    if "features" in keys:
+        return "features"
+    raise DataError(
+        f"{path}: expected one matrix, or one named 'features', or a matrix "
+        f"of scipy.sparse.save_npz. Received: {', '.join(keys)}"
+    )
+
+
+def read_label_array(path: pathlib.Path) -> npt.NDArray[Any]:
+    """The labels in a .npy file."""
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except NPY_ERRORS as error:
+        raise DataError(f"{path}: cannot be read: {error}; {ADVICE}") from error

@@ -1,0 +1,407 @@
+"""Tables of a user's: .csv, .tsv, .txt and .parquet, read by pyarrow.
+
+A .csv or .tsv may begin with lines of comments ("#"), a .txt may hold them
+anywhere; its columns are parted by blanks and tabs. Every text table is
+UTF-8, with or without a byte order mark, with any line ends; empty lines do
+not count.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import itertools
+import pathlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pa_parquet
+
+from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.raw_files import ADVICE, looks_like
+from adaptive_gcn.errors import DataError
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
+_HEAD_BYTES = 2**20
+_UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError)
+_INTEGER = re.compile(r"-?[0-9]+")
+
+# Whether the first row names the columns, given that row and the next.
+HeaderRule = Callable[[list[str], list[str]], bool]
+Kind = Literal["text", "number", "guess"]
+KindRule = Callable[[Sequence[str]], Mapping[str, Kind]]
+
+
+def always(first: list[str], second: list[str]) -> bool:
+    """The header rule of tables that must have one."""
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table that was read.
+
+    Attributes:
+        path: Its file.
+        columns: By name; by "0", "1", ... without header. Texts, numbers or,
+            in Parquet, whatever is there.
+        has_header: Whether the columns have names.
+        place: Says where the user finds a row: the file and the line.
+    """
+
+    path: pathlib.Path
+    columns: dict[str, pa.ChunkedArray]
+    has_header: bool
+    place: Callable[[int], str]
+
+    @property
+    def n_rows(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+
+def read_table(
+    path: pathlib.Path,
+    kinds_of: KindRule,
+    faults: Faults,
+    has_header: HeaderRule = always,
+    multiline: bool = False,
+) -> Table:
+    """Read a table; rows with too many or too few columns become a fault.
+
+    Args:
+        path: A file with one of `SUFFIXES`.
+        kinds_of: What the columns, by name, are read as: "text", "number", or
+            "guess" for numbers where the first values are numbers.
+        faults: Gets what is wrong with single rows and values.
+        has_header: Tells, for a text table, whether there is a header.
+        multiline: Whether quoted texts may hold line ends; slower.
+
+    Raises:
+        OSError: If the file cannot be read.
+        DataError: If it is not such a table.
+    """
+    try:
+        if path.suffix == ".parquet":
+            return _read_parquet(path)
+        return _read_text(
+            _Text.of(path, has_header, multiline), kinds_of, faults
+        )
+    except (*_UNREADABLE, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DataError(
+            f"{path}: expected a table in UTF-8, or Parquet. Received: "
+            f"{reason}; save it again in that form"
+        ) from error
+
+
+def _read_parquet(path: pathlib.Path) -> Table:
+    _check_content(path, parquet=True)
+    table = pa_parquet.read_table(path)
+    if not table.num_columns:
+        raise DataError(f"{path}: has no columns; {ADVICE}")
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return Table(path, columns, True, f"{path.name} row {{}}".format)
+
+
+def _check_content(path: pathlib.Path, parquet: bool = False) -> None:
+    """Refuse what only has the name of a table."""
+    with path.open("rb") as file:
+        head = file.read(64)
+    strange = (
+        not head.startswith(b"PAR1")
+        if parquet
+        else (
+            not head.strip()
+            or head.lstrip()[:1] == b"<"
+            or head.startswith(b"version https://git-lfs")
+        )
+    )
+    if strange:
+        raise DataError(
+            f"{path}: expected a table. Received: {looks_like(head)}, "
+            f"{path.stat().st_size} bytes; {ADVICE}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Text:
+    """What the first lines of a text table tell."""
+
+    path: pathlib.Path
+    delimiter: str
+    names: list[str]
+    has_header: bool
+    n_skipped: int  # Lines before the first row, with the header.
+    multiline: bool
+
+    @classmethod
+    def of(
+        cls, path: pathlib.Path, has_header: HeaderRule, multiline: bool
+    ) -> _Text:
+        _check_content(path)
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        # A head may end within a letter of several bytes.
+        whole = head[: head.rfind(b"\n") + 1] or head
+        lines = whole.decode("utf-8-sig").splitlines()
+        ahead = itertools.takewhile(_is_comment, lines)
+        n_ahead = len(list(ahead))
+        lines = [line for line in lines[n_ahead:] if not _is_comment(line)]
+        if not lines:
+            raise DataError(f"{path}: has no rows; {ADVICE}")
+        delimiter = _delimiter(path, lines[0])
+        rows = list(
+            csv.reader(
+                map(_squeezed(delimiter), lines[:2]), delimiter=delimiter
+            )
+        )
+        first = [name.strip() for name in rows[0]]
+        named = has_header(first, rows[1] if len(rows) > 1 else [])
+        names = first if named else [str(i) for i in range(len(first))]
+        repeated = {name for name in names if names.count(name) > 1}
+        if repeated:
+            raise DataError(
+                f"{path}: columns of one name: {', '.join(sorted(repeated))}; "
+                "rename one"
+            )
+        skipped = n_ahead + named
+        return cls(path, delimiter, names, named, skipped, multiline)
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether blanks and tabs part the columns."""
+        return self.delimiter == " "
+
+    def source(self) -> Any:
+        """What pyarrow reads."""
+        if not self.is_loose:
+            return str(self.path)
+        data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        data = data.replace(b"\r", b"\n").replace(b"\t", b" ")
+        # Lines keep their numbers up to the first row, which are skipped.
+        head, body = _split_lines(data, self.n_skipped)
+        if b"#" in body:
+            body = re.sub(rb"(?m)^ *#.*$", b"", body)
+        for pattern, new in ((rb"  +", b" "), (rb"(?m)^ | $", b"")):
+            body = re.sub(pattern, new, body)
+        return io.BytesIO(head + body)
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Line and fields of each row, slowly, for messages."""
+        with self.path.open(encoding="utf-8-sig", newline="") as file:
+            lines: Iterator[str] = itertools.islice(file, self.n_skipped, None)
+            if self.is_loose:
+                lines = (
+                    "\n" if _is_comment(line) else _squeezed(" ")(line)
+                    for line in lines
+                )
+            reader = csv.reader(lines, delimiter=self.delimiter)
+            before = 0
+            for fields in reader:
+                line, before = before + 1, reader.line_num
+                if fields:
+                    yield self.n_skipped + line, fields
+
+    def place(self, row: int) -> str:
+        """Where a row is that has all its columns."""
+        n_columns = len(self.names)
+        whole = (line for line, each in self.rows() if len(each) == n_columns)
+        line = next(itertools.islice(whole, row, None), None)
+        return f"{self.path.name} line {line}"
+
+    def odd_place(self, i: int) -> str:
+        """The i-th row that lacks columns or has too many."""
+        n_columns = len(self.names)
+        odd = (each for each in self.rows() if len(each[1]) != n_columns)
+        line, fields = next(itertools.islice(odd, i, None), (None, []))
+        return f"line {line}: {self.delimiter.join(fields)[:60]!r}"
+
+    def parse_options(self, skip: Callable[[Any], str]) -> Any:
+        return pa_csv.ParseOptions(
+            delimiter=self.delimiter,
+            newlines_in_values=self.multiline,
+            invalid_row_handler=skip,
+        )
+
+
+def _split_lines(data: bytes, n: int) -> tuple[bytes, bytes]:
+    end = 0
+    for _ in range(n):
+        end = data.find(b"\n", end) + 1
+    return data[:end], data[end:]
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip()[:1] in ("#", "")
+
+
+def _delimiter(path: pathlib.Path, line: str) -> str:
+    """By the name of the file, unless its first row says otherwise."""
+    usual = {".csv": ",", ".tsv": "\t"}.get(path.suffix, " ")
+    if usual == " ":
+        return "," if "," in line else " "
+    others = [each for each in ",;\t" if each in line]
+    return others[0] if others and usual not in line else usual
+
+
+def _squeezed(delimiter: str) -> Callable[[str], str]:
+    if delimiter == " ":
+        return lambda line: " ".join(line.split())
+    return str
+
+
+def _read_text(text: _Text, kinds_of: KindRule, faults: Faults) -> Table:
+    odd: list[Any] = []
+    kinds = kinds_of(text.names)
+    fixed = {"text": pa.string(), "number": pa.float64()}
+    types = {n: fixed[kind] for n, kind in kinds.items() if kind in fixed}
+    others = [name for name in text.names if name not in types]
+    if others:
+        types |= _guessed(text, others)
+    try:
+        table = _parsed(text, types, odd)
+    except pa.ArrowInvalid:
+        odd.clear()
+        table = _parsed(text, dict.fromkeys(text.names, pa.string()), odd)
+        if not _bad_values(text, table, types, faults):
+            raise
+    if odd:
+        faults.add(
+            f"{text.path.name}: {len(odd)} lines do not have the "
+            f"{len(text.names)} columns of the first one",
+            "correct or drop these lines",
+            range(len(odd)),
+            lambda i: text.odd_place(i),
+        )
+    columns = dict(zip(text.names, table.columns, strict=True))
+    return Table(text.path, columns, text.has_header, text.place)
+
+
+def _parsed(text: _Text, types: dict[str, Any], odd: list[Any]) -> pa.Table:
+    def skip(row: Any) -> str:
+        odd.append(None)  # The row itself would be kept alive.
+        return "skip"
+
+    return pa_csv.read_csv(
+        text.source(),
+        pa_csv.ReadOptions(
+            column_names=text.names, skip_rows=text.n_skipped, block_size=2**23
+        ),
+        text.parse_options(skip),
+        pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+    )
+
+
+def _guessed(text: _Text, names: Sequence[str]) -> dict[str, Any]:
+    """Types of columns by their first values: numbers are float64."""
+    head = pa_csv.open_csv(
+        text.source(),
+        pa_csv.ReadOptions(column_names=text.names, skip_rows=text.n_skipped),
+        text.parse_options(lambda row: "skip"),
+        pa_csv.ConvertOptions(include_columns=names),
+    ).schema
+    return {each.name: _plain_type(each.type) for each in head}
+
+
+def _plain_type(found: Any) -> Any:
+    is_number = pa.types.is_integer(found) or pa.types.is_floating(found)
+    if is_number or pa.types.is_null(found):
+        return pa.float64()
+    return found if pa.types.is_boolean(found) else pa.string()
+
+
+def _bad_values(
+    text: _Text, table: pa.Table, types: dict[str, Any], faults: Faults
+) -> bool:
+    """Note the values of number columns that are no numbers."""
+    found = False
+    for name, column in zip(text.names, table.columns, strict=True):
+        if not pa.types.is_floating(types[name]):
+            continue
+        values = column.to_pylist()
+        bad = [row for row, value in enumerate(values) if not _is_number(value)]
+        if bad:
+            found = True
+            faults.add(
+                f"{text.path.name}: column {name!r}: {len(bad)} values are no "
+                "numbers",
+                "correct these, or leave the column out (--columns=drop=...)",
+                bad,
+                _shown(text, values),
+            )
+    if found:
+        faults.check()
+    return found
+
+
+def _shown(text: _Text, values: Sequence[str]) -> Callable[[int], str]:
+    return lambda row: f"{text.place(row)}: {values[row]!r}"
+
+
+def _is_number(value: str) -> bool:
+    try:
+        float(value or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def is_integer(word: str) -> bool:
+    """Whether a text is an integer."""
+    return bool(_INTEGER.fullmatch(word.strip()))
+
+
+def as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """A column of ids as int64 or as texts; None if it can be neither.
+
+    They stay texts where one is not a plain integer of 64 bits: "007", "+7"
+    and " 7" are other ids than "7".
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.cast(kind.value_type), kind.value_type
+    if pa.types.is_integer(kind):
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid:  # Of 64 bits without sign.
+            return column.cast(pa.string())
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return None
+    column = column.cast(pa.string())
+    return column if _is_odd(column) else _as_int64(column)
+
+
+def _is_odd(column: pa.ChunkedArray) -> bool:
+    """Whether a text could be read as an integer that prints otherwise."""
+    chunks = (
+        pc.any(
+            pc.or_(
+                pc.and_(
+                    pc.starts_with(each, "0"),
+                    pc.greater(pc.binary_length(each), 1),
+                ),
+                pc.or_(pc.starts_with(each, "-0"), pc.starts_with(each, "+")),
+            )
+        ).as_py()
+        for each in column.chunks
+    )
+    return any(chunks)
+
+
+def _as_int64(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+
+
+def of_one_type(columns: Sequence[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+    """The columns as they are if all are of one type, else as texts."""
+    if len({each.type for each in columns}) == 1:
+        return list(columns)
+    return [each.cast(pa.string()) for each in columns]

@@ -1,0 +1,63 @@
+"""What docs/own_graph.md shows can be run, and its table is the records."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from absl.testing import flagsaver
+
+from adaptive_gcn import main
+from benchmarks import own_graph
+from tests.test_check_data import write_pair
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "own_graph.md").read_text("utf-8")
+RECORDS = ROOT / "results" / "own_graph"
+
+
+def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flags").symlink_to(ROOT / "flags")
+    write_pair(tmp_path / "my_graph", n_nodes=300)
+    blocks = re.findall(r"```(bash|python)\n(.*?)```", PAGE, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["bash", "bash", "python", "bash"]
+    for kind, text in blocks:
+        if kind == "python":
+            exec(text, {})
+            continue
+        for line in text.strip().split("\n"):
+            program, words = line.split(" adaptive_gcn.main ")
+            assert program == "python -m"
+            with flagsaver.flagsaver():
+                main.main(main.parse_flags(["main", *words.split()]))
+    with open("predictions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [f"{i:04d}" for i in range(300)]
+    right = [
+        row["label"] == ["red", "green", "blue"][i * 3 // 300]
+        for i, row in enumerate(rows)
+    ]
+    assert sum(right) > 240
+    results = [
+        json.loads(Path("runs", name, "result.json").read_text())
+        for name in ("mine", "stored")
+    ]
+    assert results[0]["test_accuracy"] == results[1]["test_accuracy"]
+
+
+def test_the_table_is_that_of_the_records():
+    assert own_graph.with_table(PAGE, RECORDS) == PAGE
+    assert set(own_graph.GRAPHS) == {p.stem for p in RECORDS.glob("*.json")}
+
+
+@pytest.mark.parametrize("name", ["coauthor_cs", "facebook_large"])
+def test_recorded_accuracy_is_sensible(name):
+    record = json.loads((RECORDS / f"{name}.json").read_text("utf-8"))
+    accuracies = [run["accuracy"] for run in record["runs"]]
+    assert min(accuracies) >= 0.90
+
+
+def test_mean_and_deviation_are_written_without_the_zero():
+    assert own_graph._mean([0.5, 0.7]) == ".6000 ± .1414"
