@@ -1,9 +1,9 @@
 """Accuracy on graphs in users' forms, beside logistic regression.
 
-    python -m benchmarks.own_graph --places=DIR --output=results/own_graph
+    python -m benchmarks.own_graph --places=DIR --records=results/own_graph
 
 DIR holds coauthor_cs.npz, facebook_large/ and tolokers.npz. With
---write_into=docs/own_graph.md the table goes there. The settings are
+--page=docs/own_graph.md the table goes there. The settings are
 those of flags/own_graph.cfg, whatever the graph, but for the flags of
 `GRAPHS`. One JSON record a graph; the table is made of the records.
 """
@@ -27,8 +27,8 @@ from adaptive_gcn.config import Config
 from adaptive_gcn.graph import Graph
 
 PLACES = flags.DEFINE_string("places", "", "folder of the graphs")
-OUTPUT = flags.DEFINE_string("output", "", "folder of the records")
-WRITE_INTO = flags.DEFINE_string("write_into", "", "page with the table")
+RECORDS = flags.DEFINE_string("records", "", "folder of the records")
+PAGE = flags.DEFINE_string("page", "", "page with the table")
 SEEDS = flags.DEFINE_integer("n_seeds", 3, "runs of each graph")
 ONLY = flags.DEFINE_list("graphs", [], "some of the graphs; empty: all")
 
@@ -174,15 +174,15 @@ def with_table(page: str, folder: Path) -> str:
 
 def run(_: list[str]) -> None:
     """Measure, and write what was asked for."""
-    folder = Path(OUTPUT.value)
+    folder = Path(RECORDS.value)
     if PLACES.value:
         folder.mkdir(parents=True, exist_ok=True)
         for name in ONLY.value or GRAPHS:
             record = measure(name, PLACES.value, SEEDS.value)
             run_folder.write_json(folder / f"{name}.json", record)
             print("\n".join(_rows(name, record)), flush=True)
-    if WRITE_INTO.value:
-        page = Path(WRITE_INTO.value)
+    if PAGE.value:
+        page = Path(PAGE.value)
         text = with_table(page.read_text("utf-8"), folder)
         run_folder.write_text(page, text)
 

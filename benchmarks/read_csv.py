@@ -1,6 +1,6 @@
 """Reading 10^7 edges from a CSV file: seconds and memory.
 
-    python -m benchmarks.read_csv --output=benchmarks/records/read_csv.json
+    python -m benchmarks.read_csv --record=benchmarks/records/read_csv.json
 
 The edges are random, weighted or not, their ids integers or texts. `table` is
 reading edges.csv; `graph` is all of it: both tables, the matrix and its checks,
@@ -33,7 +33,7 @@ from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.folder import FolderOptions, read_folder
 from adaptive_gcn.split_rule import SplitRule
 
-OUTPUT = flags.DEFINE_string("output", "", "JSON record to write")
+RECORD = flags.DEFINE_string("record", "", "JSON record to write")
 N_EDGES = flags.DEFINE_integer("n_edges", 10**7, "edges of the file")
 N_NODES = flags.DEFINE_integer("n_nodes", 10**6, "nodes of the file")
 
@@ -103,7 +103,7 @@ def run(_: list[str]) -> None:
             )
         results[kind] = {"bytes": size, **json.loads(done.stdout)}
         print(kind, results[kind], flush=True)
-    if OUTPUT.value:
+    if RECORD.value:
         record = {
             "n_edges": N_EDGES.value,
             "n_nodes": N_NODES.value,
@@ -111,7 +111,7 @@ def run(_: list[str]) -> None:
             "versions": run_folder.versions(),
             "machine": run_folder.machine(),
         }
-        run_folder.write_json(Path(OUTPUT.value), record)
+        run_folder.write_json(Path(RECORD.value), record)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,14 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks import epoch, graph_size, reddit_size, serving, soak
+from benchmarks import (
+    epoch,
+    graph_size,
+    read_csv,
+    reddit_size,
+    serving,
+    soak,
+)
 
 
 def test_record_holds_every_case_with_parts_and_floors(tmp_path, monkeypatch):
@@ -93,3 +100,18 @@ def test_soak_reads_memory_until_its_time_is_up(tmp_path):
     assert record["epochs"] >= 1
     assert record["checkpoint_mib"] > 0
     assert all(memory > 0 for _, _, memory in record["epoch_seconds_mib"])
+
+
+@pytest.mark.slow
+def test_read_csv_measures_every_kind_of_file(tmp_path):
+    path = tmp_path / "read_csv.json"
+    with flagsaver.flagsaver():
+        words = ["--n_edges=1000", "--n_nodes=100", f"--record={path}"]
+        flags.FLAGS(["benchmark", *words])
+        read_csv.run([])
+    record = json.loads(path.read_text())
+    assert set(record["files"]) == set(read_csv.KINDS)
+    for measured in record["files"].values():
+        assert measured["edges_read"] == 1000
+        assert measured["processor_seconds_graph"] > 0
+        assert 0 < measured["peak_gib"] < 4
