@@ -26,6 +26,7 @@ from adaptive_gcn.experiments import (
     records,
     report,
     runner,
+    studies,
     summaries,
     tables,
     variance_study,
@@ -653,3 +654,33 @@ def test_samplers_have_the_variance_of_the_closed_form(kind):
     expected = variance_study.relative_variance(block, q) / 4
     error = abs(found["relative_variance"] - expected)
     assert error < 4 * found["standard_error"]
+
+
+def test_the_dense_graph_is_studied_where_its_file_is(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("ADAPTIVE_GCN_DATA_DIR", str(tmp_path))
+    assert "tolokers" not in studies.cells()
+    assert f"tolokers.npz needed in {tmp_path}" in capsys.readouterr().out
+    (tmp_path / "other").mkdir()
+    path = tmp_path / "other" / "tolokers.npz"
+    path.touch()
+    settings = studies.cells()["tolokers"].config()
+    assert settings.dataset_dir == str(path)
+    assert settings.dataset == "folder"
+
+
+def test_studies_that_have_their_record_or_are_not_wanted_are_not_made(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(studies, "cells", lambda: {"mine": CELL})
+    monkeypatch.setattr(
+        variance_study, "study", lambda config: {"seed": config.seed}
+    )
+    path = tmp_path / "variance" / "mine.json"
+    assert studies.run(tmp_path, lambda cell: cell.recipe == "tuned") == 0
+    assert not path.exists()
+    assert studies.run(tmp_path, lambda cell: True) == 0
+    assert records.is_of(path, CELL.config())
+    monkeypatch.setattr(variance_study, "study", None)  # Not called again.
+    assert studies.run(tmp_path, lambda cell: True) == 0
