@@ -145,6 +145,8 @@ def table(folder: Path) -> str:
         path = folder / f"{name}.json"
         if path.exists():
             lines += _rows(name, json.loads(path.read_text("utf-8")))
+        else:
+            lines.append(f"| {name} | | | not run | not run | 0 |")
     return "\n".join(lines)
 
 
