@@ -10,7 +10,7 @@ from pathlib import Path
 from adaptive_gcn import datasets, run_folder
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import data_warnings, store, writers
-from adaptive_gcn.datasets.folder import FolderOptions
+from adaptive_gcn.datasets.folder_options import FolderOptions
 from adaptive_gcn.datasets.reddit_like import (
     RedditLikeConfig,
     reddit_like_graph,

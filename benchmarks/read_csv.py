@@ -30,7 +30,8 @@ from adaptive_gcn import run_folder
 from adaptive_gcn.datasets.columns import Columns
 from adaptive_gcn.datasets.edge_files import read_edges
 from adaptive_gcn.datasets.faults import Faults
-from adaptive_gcn.datasets.folder import FolderOptions, read_folder
+from adaptive_gcn.datasets.folder import read_folder
+from adaptive_gcn.datasets.folder_options import FolderOptions
 from adaptive_gcn.split_rule import SplitRule
 
 RECORD = flags.DEFINE_string("record", "", "JSON record to write")

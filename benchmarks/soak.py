@@ -8,16 +8,18 @@ is up, then asks for a stop as SIGTERM would; memory is read once in a while.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from absl import app, flags
 
-from adaptive_gcn import checkpoint, fitting, training
+from adaptive_gcn import callbacks, checkpoint, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.stopping import Stopped, StopSignals
 from benchmarks import measure
@@ -62,9 +64,11 @@ def run(_: list[str]) -> None:
         soak.see()
         save(self, epoch, logs)
 
-    checkpoint.Checkpoints.on_epoch_end = see_and_save
-    fitting.callbacks.EpochLine.on_epoch_end = lambda *_: None
-    with tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(checkpoint.Checkpoints, "on_epoch_end", see_and_save),
+        mock.patch.object(callbacks.EpochLine, "on_epoch_end", lambda *_: None),
+    ):
         config = Config(
             output_dir=folder,
             epochs=10**9,
@@ -72,12 +76,8 @@ def run(_: list[str]) -> None:
             checkpoint_seconds=0.0,
             refresh_interval=8,
         )
-        try:
+        with contextlib.suppress(Stopped):
             training.train(config, signals)
-        except Stopped:
-            pass
-        finally:
-            checkpoint.Checkpoints.on_epoch_end = save
         size = (Path(folder) / "checkpoint").stat().st_size
     measure.write_record(
         {

@@ -575,6 +575,20 @@ LATER = {
     "evaluate_test": True,
     "test_curve": False,
     "weight_average": 0.0,
+    "nodes": "",
+    "predictions": "",
+    "embeddings": False,
+    "export_dir": "",
+    "export_name": "",
+    "resume": False,
+    "checkpoint_seconds": 30.0,
+    "tensorboard": False,
+    "profile_step": 0,
+    "distribute": "none",
+    "dataset_dir": "",
+    "columns": "",
+    "missing_features": "refuse",
+    "split_seed": 0,
 }
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from adaptive_gcn import check_data, training
-from adaptive_gcn.datasets.folder import FolderOptions, read_folder
+from adaptive_gcn.datasets.folder import read_folder
+from adaptive_gcn.datasets.folder_options import FolderOptions
 from adaptive_gcn.split_rule import SplitRule
 from benchmarks import own_graph
 

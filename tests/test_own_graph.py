@@ -13,7 +13,8 @@ from scipy import sparse
 
 from adaptive_gcn.datasets import store
 from adaptive_gcn.datasets.faults import FaultyDataError
-from adaptive_gcn.datasets.folder import FolderOptions, read_folder
+from adaptive_gcn.datasets.folder import read_folder
+from adaptive_gcn.datasets.folder_options import FolderOptions
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import training_graph
 from adaptive_gcn.split_rule import SplitRule

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from adaptive_gcn.datasets import download, reddit, splits, store
-from adaptive_gcn.datasets.folder import FolderOptions, read_folder
+from adaptive_gcn.datasets.folder_options import FolderOptions
 from adaptive_gcn.datasets.planetoid import load_planetoid
 from adaptive_gcn.datasets.reddit_like import (
     RedditLikeConfig,
@@ -106,6 +106,9 @@ def load(
         options = dataclasses.replace(
             folder or FolderOptions(), split=rule, split_seed=split_seed
         )
+        # Needs pyarrow, whose memory other data sets do without.
+        from adaptive_gcn.datasets.folder import read_folder
+
         graph = read_folder(dataset_dir, options)
     elif key == "synthetic":
         graph = synthetic_graph(synthetic or SyntheticConfig())

@@ -5,7 +5,6 @@ docs/own_graph.md has the forms.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 
@@ -20,28 +19,11 @@ from adaptive_gcn.datasets.assemble import assemble
 from adaptive_gcn.datasets.columns import Columns
 from adaptive_gcn.datasets.download import DataNotFoundError
 from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.folder_options import FolderOptions
 from adaptive_gcn.datasets.graph_parts import GraphParts
 from adaptive_gcn.datasets.graphsage import read_graphsage
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import Graph
-from adaptive_gcn.split_rule import SplitRule
-
-
-@dataclasses.dataclass(frozen=True)
-class FolderOptions:
-    """How to read a user's graph.
-
-    Attributes:
-        columns: See `--columns`.
-        missing_features: See `--missing_features`.
-        split: A given or random split.
-        split_seed: Seed of a random one.
-    """
-
-    columns: str = ""
-    missing_features: str = "refuse"
-    split: SplitRule = SplitRule("given")
-    split_seed: int = 0
 
 
 def read_folder(
