@@ -1,4 +1,4 @@
-"""Which classes are taken for which: the confusion matrix and its table."""
+"""Which classes are taken for which: confusion matrices and their table."""
 
 from __future__ import annotations
 
@@ -28,13 +28,35 @@ def confusion_matrix(
     return codes.reshape(n_classes, n_classes)
 
 
+def label_matrices(labels: Counts, predicted: npt.NDArray[np.bool_]) -> Counts:
+    """For each of several labels a node, its own confusion matrix.
+
+    Args:
+        labels: [n, n_labels] of 0 and 1.
+        predicted: [n, n_labels].
+
+    Returns:
+        [n_labels, 2, 2] int64: first those without the label, then those with.
+    """
+    columns = zip(labels.T, predicted.T, strict=True)
+    return np.array([confusion_matrix(*pair, 2) for pair in columns])
+
+
 def class_table(matrix: Counts, names: Sequence[str]) -> list[dict[str, Any]]:
     """A row for each class: nodes, precision, recall and F1.
 
     What has nothing to divide by is 0, as in the macro F1.
+
+    Args:
+        matrix: From `confusion_matrix` or `label_matrices`.
+        names: Of the classes or labels.
     """
-    right = np.diag(matrix)
-    nodes, predicted = matrix.sum(axis=1), matrix.sum(axis=0)
+    if matrix.ndim == 3:
+        right = matrix[:, 1, 1]
+        nodes, predicted = matrix[:, 1].sum(axis=1), matrix[..., 1].sum(axis=1)
+    else:
+        right = np.diag(matrix)
+        nodes, predicted = matrix.sum(axis=1), matrix.sum(axis=0)
     columns = {
         "nodes": nodes,
         "precision": _ratio(right, predicted),

@@ -21,9 +21,11 @@ import tensorflow as tf
 from adaptive_gcn import (
     features,
     loading,
+    node_choice,
     prepared,
     propagation,
     run_folder,
+    targets,
     training,
     versions,
     warm_up,
@@ -90,7 +92,7 @@ def build(
     weights = _weights(config, graph, network)
     full = training.full_propagation(config, scaled)
     return ServedModel(
-        _form(config, network),
+        _form(config, graph, network),
         weights,
         _tables(scaled, network, full, weights),
         graph.class_names,
@@ -107,9 +109,12 @@ def signatures_of(served: ServedModel, config: Config) -> dict[str, Any]:
     ids = tf.TensorSpec([None], served.ids_dtype, "node_ids")
     rows = tf.TensorSpec([None, served.n_features], tf.float32, "features")
     edges = tf.TensorSpec([None, 2], tf.int64, "edges")
+    weights = tf.TensorSpec([None], tf.float32, "edge_weights")
+    classes = tf.TensorSpec([None], tf.int64, "classes")
     found = {
         "serving_default": _function(served.serving_default, ids),
         "embed": _function(served.embed, ids),
+        "class_names": _function(served.class_names, classes),
     }
     if config.two_hop:
         _LOG.warning(
@@ -129,6 +134,9 @@ def signatures_of(served: ServedModel, config: Config) -> dict[str, Any]:
         )
     else:
         found["subgraph"] = _function(served.subgraph, rows, edges)
+        found["subgraph_weighted"] = _function(
+            served.subgraph_weighted, rows, edges, weights
+        )
         found["subgraph_sparse"] = _function(
             served.subgraph_sparse, *_SPARSE_ROWS, edges
         )
@@ -171,11 +179,13 @@ def save(
     blank = np.zeros((1, served.n_features), np.float32)
     examples = {
         "node_ids": np.array(first),
+        "classes": np.zeros(1, np.int64),
         "features": blank,
         "neighbor_ids": np.array([first]),
         "neighbor_mask": np.ones((1, 1), bool),
         "neighbor_weights": np.ones((1, 1), np.float32),
         "edges": np.zeros((1, 2), np.int64),
+        "edge_weights": np.ones(1, np.float32),
         "feature_indices": np.zeros((1, 2), np.int64),
         "feature_values": np.ones(1, np.float32),
         "n_nodes": np.int64(1),
@@ -207,7 +217,7 @@ def _base(config: Config) -> Path:
     return Path(folder) / name
 
 
-def _form(config: Config, network: Any) -> Form:
+def _form(config: Config, graph: Graph, network: Any) -> Form:
     attention = network.attention
     return Form(
         scaling=config.features,
@@ -217,6 +227,7 @@ def _form(config: Config, network: Any) -> Form:
         skip=config.skip,
         attention_offset=None if attention is None else attention.offset,
         precomputed=config.precompute,
+        multi_label=graph.multi_label,
     )
 
 
@@ -294,11 +305,12 @@ def _ids_dtype(graph: Graph) -> tf.DType:
 def _accuracy(
     served: ServedModel, graph: Graph, nodes: npt.NDArray[np.int64]
 ) -> float:
-    """The fraction of nodes that the model to save classifies right."""
-    ids = nodes if graph.node_ids is None else graph.node_ids[nodes]
-    classes = [
+    """`targets.accuracy` of the answers of the model to save."""
+    ids = node_choice.ids_of(graph, nodes)
+    answers = [
         served.serving_default(tf.constant(ids[start : start + CHECK_BATCH]))
         for start in range(0, len(ids), CHECK_BATCH)
     ]
-    found = np.concatenate([each["class"] for each in classes])
-    return float(np.mean(found == graph.labels[nodes]))
+    key = "labels" if graph.multi_label else "probabilities"
+    scores = np.concatenate([each[key] for each in answers])
+    return targets.accuracy(graph.labels[nodes], scores.astype(np.float32))

@@ -15,6 +15,9 @@ from adaptive_gcn.graph import Graph
 def digest(graph: Graph) -> dict[str, int]:
     """CRC-32 of each part of a graph; passes over all of it.
 
+    Weights are part of the edges. Names of nodes and classes bear on no
+    number and are left out.
+
     Returns:
         Checksums of `edges`, `features`, `labels` and `split`.
     """

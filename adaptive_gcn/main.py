@@ -141,6 +141,11 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
                 f"{value}; leave the flag out"
             )
         values[name] = value
+    if flag_values["dataset_dir"].present and values["dataset"] != "folder":
+        raise flags.Error(
+            f"--dataset_dir={values['dataset_dir']} contradicts {path}, which "
+            f"has --dataset={values['dataset']}; leave the flag out"
+        )
     try:
         return Config(**values)
     except (TypeError, ValueError) as error:

@@ -23,7 +23,8 @@ def chosen_nodes(graph: Graph, choice: str) -> npt.NDArray[np.int64]:
     Args:
         graph: The graph.
         choice: all, train, val, test, or a text file with one of the user's
-            ids a line; blank lines are left out.
+            ids a line; blank lines are left out, and so are blanks around an id
+            that are no part of it.
 
     Raises:
         DataError: If a line is no id of the graph; the message names it.
@@ -46,7 +47,11 @@ def _listed_nodes(graph: Graph, path: Path) -> npt.NDArray[np.int64]:
         for node, name in enumerate(ids_of(graph, np.arange(graph.n_nodes)))
     }
     lines = enumerate(_lines(path), start=1)
-    words = {number: line.strip() for number, line in lines if line.strip()}
+    words = {
+        number: line if line in place else line.strip()
+        for number, line in lines
+        if line.strip()
+    }
     unknown = [number for number in words if words[number] not in place]
     if unknown:
         raise DataError(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import tensorflow as tf
 from pyarrow import csv, parquet
 
-from adaptive_gcn import node_choice, run_folder, training
+from adaptive_gcn import node_choice, run_folder, targets, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets.new_file import new_file
 from adaptive_gcn.graph import Graph
@@ -62,24 +62,34 @@ def _free_path(config: Config) -> Path:
 def _columns(
     config: Config, graph: Graph, nodes: npt.NDArray[np.int64]
 ) -> dict[str, Any]:
-    """What to write of `nodes`: id, class, probability, embedding_0, ..."""
+    """What to write of `nodes`: id, its classes, embedding_0, ..."""
     network = training.build_model(config, graph)
     training.load_weights(network, config)
     full = training.full_propagation(config, graph)
     everyone = np.concatenate([nodes, graph.val_nodes])
     logits = full.logits(network, everyone)
-    classes = np.argmax(logits, axis=1)
     training.check_same_as_trained(
         Path(config.output_dir),
-        float(np.mean((classes == graph.labels[everyone])[len(nodes) :])),
+        targets.accuracy(graph.labels[graph.val_nodes], logits[len(nodes) :]),
     )
-    probabilities = tf.nn.softmax(logits[: len(nodes)]).numpy()
     columns = {
         "id": node_choice.ids_of(graph, nodes),
-        "class": np.array(graph.class_names)[classes[: len(nodes)]],
-        "probability": probabilities.max(axis=1, initial=0),
+        **_classes(graph, logits[: len(nodes)]),
     }
     if config.embeddings:
         hidden = full.hidden(network, nodes).T
         columns |= {f"embedding_{i}": unit for i, unit in enumerate(hidden)}
     return columns
+
+
+def _classes(graph: Graph, logits: npt.NDArray[np.float32]) -> dict[str, Any]:
+    """The columns class and probability; of several labels, one for each."""
+    if graph.multi_label:
+        probabilities = tf.sigmoid(logits).numpy().T
+        names = [f"probability:{name}" for name in graph.class_names]
+        return dict(zip(names, probabilities, strict=True))
+    probabilities = tf.nn.softmax(logits).numpy()
+    return {
+        "class": np.array(graph.class_names)[np.argmax(logits, axis=1)],
+        "probability": probabilities.max(axis=1, initial=0),
+    }

@@ -36,6 +36,7 @@ class Form:
         attention_offset: c of `SelfDependentAttention`; None without one.
         precomputed: Whether the bottom layer is ReLU(A^X W_0) of A^X, so that
             it has no attention and that of the others sees A^X for X.
+        multi_label: Whether a node may have several labels at once.
     """
 
     scaling: str
@@ -45,6 +46,7 @@ class Form:
     skip: bool = False
     attention_offset: float | None = None
     precomputed: bool = False
+    multi_label: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +151,8 @@ class ServedModel(tf.Module):
 
         Returns:
             probabilities [n, n_classes] float32, class [n] int64, class_name
-            [n] string.
+            [n] string; if a node may have several labels, probabilities of
+            each and labels [n, n_classes] bool.
         """
         rows = self._rows(node_ids, "node_ids")
         return self._answer(self._hop(rows, len(self._kernels)))
@@ -166,6 +169,25 @@ class ServedModel(tf.Module):
         level = len(self._kernels) - 1
         rows = self._rows(node_ids, "node_ids")
         return {"embedding": self._activate(level, self._hop(rows, level))}
+
+    def class_names(self, classes: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Names of classes, or of labels if a node may have several.
+
+        Args:
+            classes: [n] int64, columns of `probabilities`.
+
+        Returns:
+            class_name [n] string.
+        """
+        classes = tf.ensure_shape(classes, [None])
+        known = (classes >= 0) & (classes < len(self._class_names))
+        check = _require(
+            tf.reduce_all(known),
+            "classes: no such column of probabilities:",
+            tf.boolean_mask(classes, ~known),
+        )
+        with tf.control_dependencies([check]):
+            return {"class_name": tf.gather(self._class_names, classes)}
 
     def inductive(
         self,
@@ -230,7 +252,7 @@ class ServedModel(tf.Module):
     def subgraph(
         self, features: tf.Tensor, edges: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """Classes of all nodes of another graph.
+        """Classes of all nodes of another graph, edges of weight 1.
 
         Args:
             features: [n, n_features] float32, not scaled.
@@ -240,9 +262,24 @@ class ServedModel(tf.Module):
         Returns:
             As `serving_default`.
         """
+        return self.subgraph_weighted(features, edges, _ones(edges))
+
+    def subgraph_weighted(
+        self, features: tf.Tensor, edges: tf.Tensor, edge_weights: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """As `subgraph`, with weights of the edges.
+
+        Args:
+            features: As in `subgraph`.
+            edges: As in `subgraph`.
+            edge_weights: [m] float32, > 0; the same where an edge is repeated.
+
+        Returns:
+            As `serving_default`.
+        """
         features = tf.ensure_shape(features, [None, self.n_features])
         n = tf.shape(features, tf.int64)[0]
-        return self._whole(self._project(features), n, edges)
+        return self._whole(self._project(features), n, edges, edge_weights)
 
     def subgraph_sparse(
         self,
@@ -258,7 +295,7 @@ class ServedModel(tf.Module):
                 repeated the values are summed.
             feature_values: [k] float32, not scaled.
             n_nodes: Scalar int64.
-            edges: As in `subgraph`.
+            edges: As in `subgraph`, of weight 1.
 
         Returns:
             As `serving_default`.
@@ -274,7 +311,7 @@ class ServedModel(tf.Module):
             tf.ensure_shape(feature_values, [None]),
             n_nodes,
         )
-        return self._whole(projected, n_nodes, edges)
+        return self._whole(projected, n_nodes, edges, _ones(edges))
 
     # Layers.
 
@@ -306,6 +343,8 @@ class ServedModel(tf.Module):
         return tf.nn.relu(parents + samples) + self._form.attention_offset
 
     def _answer(self, logits: tf.Tensor) -> dict[str, tf.Tensor]:
+        if self._form.multi_label:
+            return {"probabilities": tf.sigmoid(logits), "labels": logits > 0}
         chosen = tf.argmax(logits, axis=1)
         return {
             "probabilities": tf.nn.softmax(logits),
@@ -411,9 +450,16 @@ class ServedModel(tf.Module):
     # Other graphs.
 
     def _whole(
-        self, projected: tf.Tensor, n: tf.Tensor, edges: tf.Tensor
+        self,
+        projected: tf.Tensor,
+        n: tf.Tensor,
+        edges: tf.Tensor,
+        weights: tf.Tensor,
     ) -> dict[str, tf.Tensor]:
-        indices, values = self._normalized(tf.ensure_shape(edges, [None, 2]), n)
+        edges = tf.ensure_shape(edges, [None, 2])
+        with tf.control_dependencies(_edge_checks(edges, weights, n)):
+            weights = tf.cast(weights, tf.float64)
+        indices, values = self._normalized(edges, weights, n)
         shape = tf.stack([n, n])
 
         def aggregate(level: int, table: tf.Tensor, scores: Any) -> tf.Tensor:
@@ -428,27 +474,16 @@ class ServedModel(tf.Module):
         return self._answer(self._forward(projected, aggregate))
 
     def _normalized(
-        self, edges: tf.Tensor, n: tf.Tensor
+        self, edges: tf.Tensor, weights: tf.Tensor, n: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The re-normalised adjacency of an edge list, row-major."""
-        inside = tf.reduce_all((edges >= 0) & (edges < n), axis=1)
-        check = _require(
-            tf.reduce_all(inside),
-            "edges: expected rows of the features; outside:",
-            tf.boolean_mask(edges, ~inside),
-        )
-        with tf.control_dependencies([check]):
-            loops = tf.range(n) * (n + 1)
-            sources, targets = edges[:, 0], edges[:, 1]
-        codes = [sources * n + targets, targets * n + sources, loops]
-        indices = _places(tf.sort(tf.unique(tf.concat(codes, 0))[0]), n)
-        ones = tf.ones_like(indices[:, 0], tf.float64)
-        degrees = tf.math.unsorted_segment_sum(ones, indices[:, 0], n)
+        indices, entries = _looped(edges, weights, n)
+        degrees = tf.math.unsorted_segment_sum(entries, indices[:, 0], n)
         row, column = tf.unstack(tf.gather(degrees, indices), axis=1)
         if self._form.normalization == "row":
-            values = 1.0 / row
+            values = entries / row
         else:
-            values = 1.0 / tf.sqrt(row * column)
+            values = entries / tf.sqrt(row * column)
         if not self._form.two_hop:
             diagonal = tf.equal(indices[:, 0], indices[:, 1])
             weight = tf.cast(self._form.identity_weight, tf.float64)
@@ -594,6 +629,66 @@ def _same_shapes(
             ("neighbor_weights", weights),
         )
     ]
+
+
+def _ones(edges: tf.Tensor) -> tf.Tensor:
+    return tf.ones(tf.shape(edges)[:1])
+
+
+def _edge_checks(
+    edges: tf.Tensor, weights: tf.Tensor, n: tf.Tensor
+) -> list[Any]:
+    inside = tf.reduce_all((edges >= 0) & (edges < n), axis=1)
+    good = (weights > 0) & tf.math.is_finite(weights)
+    return [
+        _require(
+            tf.reduce_all(inside),
+            "edges: expected rows of the features; outside:",
+            tf.boolean_mask(edges, ~inside),
+        ),
+        _require(
+            tf.reduce_all(tf.equal(tf.shape(weights), tf.shape(edges)[:1])),
+            "edge_weights: expected one for each of edges. Received shape:",
+            tf.shape(weights),
+        ),
+        _require(
+            tf.reduce_all(good),
+            "edge_weights: expected finite numbers > 0; at:",
+            tf.where(~good)[:, 0],
+        ),
+    ]
+
+
+def _looped(
+    edges: tf.Tensor, weights: tf.Tensor, n: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Places, row-major, and entries of A + I of an edge list."""
+    kept = tf.not_equal(edges[:, 0], edges[:, 1])
+    edges, weights = (
+        tf.boolean_mask(edges, kept),
+        tf.boolean_mask(weights, kept),
+    )
+    sources, targets = edges[:, 0], edges[:, 1]
+    codes = [
+        sources * n + targets,
+        targets * n + sources,
+        tf.range(n) * (n + 1),
+    ]
+    codes = tf.concat(codes, 0)
+    entries = tf.concat([weights, weights, tf.ones(n[None], tf.float64)], 0)
+    order = tf.argsort(codes, stable=True)
+    distinct, segments = tf.unique(tf.gather(codes, order), tf.int64)
+    ordered = tf.gather(entries, order)
+    most = tf.math.segment_max(ordered, segments)
+    agree = tf.equal(tf.math.segment_min(ordered, segments), most)
+    places = _places(distinct, n)
+    check = _require(
+        tf.reduce_all(agree),
+        "edge_weights: an edge is given with two weights:",
+        tf.boolean_mask(places, ~agree),
+    )
+    with tf.control_dependencies([check]):
+        return places, tf.identity(most)
 
 
 def _places(codes: tf.Tensor, n_columns: tf.Tensor) -> tf.Tensor:

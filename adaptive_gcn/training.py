@@ -42,7 +42,7 @@ from adaptive_gcn.adjacency import normalize_adjacency
 from adaptive_gcn.check_data import check_trainable
 from adaptive_gcn.config import PLACES, Config, ConfigError
 from adaptive_gcn.errors import DataError
-from adaptive_gcn.graph import UNLABELLED, Graph, training_graph
+from adaptive_gcn.graph import Graph, training_graph
 from adaptive_gcn.sampling import importance, samplers
 from adaptive_gcn.stopping import StopSignals
 
@@ -158,7 +158,7 @@ def evaluate(config: Config) -> dict[str, Any]:
         The record that is also written to evaluation.json: `validation` and
         `test`, or what `nodes` names, each with the fields of `Scores`, the
         `classes` one by one (`confusion.class_table`) and the `confusion`
-        matrix.
+        matrix, or that of each label if a node may have several.
 
     Raises:
         run_folder.RunFolderError: If the folder holds no weights, those of
@@ -195,7 +195,7 @@ def _parts(config: Config, graph: Graph) -> dict[str, npt.NDArray[np.int64]]:
             del parts["test"]
         return parts
     nodes = node_choice.chosen_nodes(graph, config.nodes)
-    labelled = nodes[graph.labels[nodes] != UNLABELLED]
+    labelled = nodes[graph.labelled()[nodes]]
     if not len(labelled):
         raise DataError(f"--nodes={config.nodes}: no labelled node to score")
     if len(labelled) < len(nodes):
@@ -215,9 +215,12 @@ def _scores_by_class(
     nodes: npt.NDArray[np.int64],
 ) -> dict[str, Any]:
     logits = full.logits(network, nodes)
-    matrix = confusion.confusion_matrix(
-        graph.labels[nodes], np.argmax(logits, axis=1), graph.n_classes
-    )
+    labels = graph.labels[nodes]
+    if graph.multi_label:
+        matrix = confusion.label_matrices(labels, logits > 0)
+    else:
+        predicted = np.argmax(logits, axis=1)
+        matrix = confusion.confusion_matrix(labels, predicted, graph.n_classes)
     return {
         **dataclasses.asdict(_scores(logits, graph, nodes)),
         "classes": confusion.class_table(matrix, graph.class_names),

@@ -125,6 +125,8 @@ def _request(
         "neighbor_mask": np.ones((n, degree), bool),
         "neighbor_weights": np.ones((n, degree), np.float32),
         "edges": rng.integers(0, n, (10 * n, 2)),
+        "edge_weights": np.ones(10 * n, np.float32),
+        "classes": rng.integers(0, graph.n_classes, n),
         "feature_indices": np.stack(
             [
                 np.repeat(np.arange(n), 20),

@@ -1,5 +1,7 @@
 """Small graphs and runs shared by the tests."""
 
+import dataclasses
+
 import numpy as np
 
 from adaptive_gcn.graph import Graph
@@ -22,3 +24,21 @@ def ring_graph(n_nodes=30, n_features=6, n_classes=3, seed=0, sparse=None):
     return Graph.from_edges(
         both, features, labels, train, val, test, n_classes=n_classes
     )
+
+
+def with_weights(graph, seed=0):
+    """The graph with another weight for each edge."""
+    matrix = graph.adjacency.copy()
+    ends = matrix.tocoo().coords
+    pairs = np.minimum(*ends) * graph.n_nodes + np.maximum(*ends)
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.2, 5, graph.n_nodes**2).astype(np.float32)
+    matrix.data = weights[pairs]
+    return dataclasses.replace(graph, adjacency=matrix)
+
+
+def with_several_labels(graph, names=("a", "b", "c", "d"), seed=0):
+    """The graph with labels of 0 and 1 for each of the names."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, (graph.n_nodes, len(names)))
+    return dataclasses.replace(graph, labels=labels, class_names=tuple(names))

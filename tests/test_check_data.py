@@ -1,6 +1,8 @@
 """--mode=check_data, the splits that are made, and runs on one's own graph."""
 
+import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -256,6 +258,38 @@ def test_a_pair_of_csv_files_is_trained_evaluated_and_converted(
         config_of(kept, split="given", output_dir=str(tmp_path / "again"))
     )
     assert again["test_accuracy"] == record["test_accuracy"]
+
+
+def test_own_graph_is_predicted_from_its_run_wherever_it_is(tmp_path):
+    folder = write_pair(tmp_path / "mine")
+    ids = {f"{i:04d}": f'"Müller, ""{i}"" 中"' for i in range(60)}
+    for name in ("nodes.csv", "edges.csv"):
+        text = (folder / name).read_text()
+        words = re.sub(r"\b\d{4}\b", lambda word: ids[word[0]], text)
+        (folder / name).write_text(words, "utf-8")
+    run = str(tmp_path / "run")
+    command(
+        f"--dataset_dir={folder}",
+        f"--output_dir={run}",
+        "--split=random:0.6/0.2/0.2",
+        "--epochs=2",
+    )
+    words = f"--output_dir={run}", "--overwrite"
+    command("--mode=predict", *words)
+    folder.rename(tmp_path / "moved")
+    place = f"--dataset_dir={tmp_path / 'moved'}"
+    command("--mode=predict", *words, place, f"--predictions={tmp_path}/x.csv")
+    command("--mode=evaluate", *words, place)
+    command("--mode=export", *words, place)
+    with open(tmp_path / "x.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == [
+        f'Müller, "{i}" 中' for i in range(60)
+    ]
+    before = tmp_path / "run" / "predictions.csv"
+    assert before.read_bytes() == (tmp_path / "x.csv").read_bytes()
+    with pytest.raises(SystemExit, match="mine: there is no such folder"):
+        command("--mode=evaluate", *words)
 
 
 def test_several_labels_a_node_are_learnt(tmp_path):

@@ -14,6 +14,26 @@ def test_rows_are_true_classes_and_columns_predicted_ones():
     assert matrix.tolist() == MATRIX
 
 
+def test_each_of_several_labels_has_its_own_matrix_and_line():
+    labels = np.array([[1, 0], [1, 1], [0, 0], [1, 0]])
+    predicted = np.array([[1, 1], [0, 1], [1, 0], [1, 0]]) > 0
+    matrices = confusion.label_matrices(labels, predicted)
+    assert matrices.tolist() == [[[0, 1], [1, 2]], [[2, 1], [0, 1]]]
+    first, second = confusion.class_table(matrices, ["a", "b"])
+    assert first == {
+        "class": "a",
+        "nodes": 3,
+        "precision": 2 / 3,
+        "recall": 2 / 3,
+        "f1": 2 / 3,
+    }
+    assert [second[key] for key in ("nodes", "precision", "recall")] == [
+        1,
+        0.5,
+        1,
+    ]
+
+
 def test_table_of_classes():
     table = confusion.class_table(np.array(MATRIX), ["a", "b", "c", "none"])
     assert [row["class"] for row in table] == ["a", "b", "c", "none"]

@@ -295,6 +295,30 @@ def test_evaluation_refuses_a_flag_that_contradicts_the_run(
     )
 
 
+@pytest.mark.parametrize("mode", MODES_ON_A_RUN)
+def test_own_graph_of_a_run_is_found_again_or_where_it_has_moved(
+    tmp_path, mode
+):
+    settings = {"split": "given:2", "columns": "id=key", "split_seed": 3}
+    stored = stored_run(tmp_path, dataset_dir="mine", **settings)
+    words = f"--mode={mode}", f"--output_dir={tmp_path}"
+    config = parse(*words)
+    assert dataclasses.replace(config, mode="train") == stored
+    moved = parse(*words, "--dataset_dir=moved")
+    assert dataclasses.replace(config, dataset_dir="moved") == moved
+
+
+@pytest.mark.parametrize("dataset", ["synthetic", "cora"])
+def test_own_graph_for_a_run_on_another_data_set_is_refused(tmp_path, dataset):
+    stored_run(tmp_path, dataset=dataset)
+    words = "--mode=evaluate", f"--output_dir={tmp_path}"
+    message = refused(*words, "--dataset_dir=mine")
+    assert message == (
+        f"--dataset_dir=mine contradicts {tmp_path / 'config.json'}, which has "
+        f"--dataset={dataset}; leave the flag out"
+    )
+
+
 @pytest.mark.parametrize("mode", ["predict", "export"])
 def test_later_looks_say_themselves_what_to_write_and_where(tmp_path, mode):
     stored_run(tmp_path, seed=5, nodes="", export_dir="a")

@@ -43,6 +43,11 @@ def test_listed_ids_in_their_order(tmp_path):
     assert chosen(GRAPH, tmp_path, b"") == []
 
 
+def test_blanks_count_where_they_are_part_of_an_id(tmp_path):
+    names = np.array([" 7", "7", *map(str, range(10, 38))])
+    assert chosen(named(names), tmp_path, b" 7\n7\n7 \n") == [0, 1, 1]
+
+
 @pytest.mark.parametrize(
     "ids, content, expected",
     [

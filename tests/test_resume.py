@@ -16,7 +16,7 @@ from adaptive_gcn import checkpoint_file, graph_digest, resume, training
 from adaptive_gcn.checkpoint_file import CheckpointError
 from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.run_folder import RunFolderError
-from tests.helpers import ring_graph
+from tests.helpers import ring_graph, with_several_labels, with_weights
 
 SETTINGS = {
     "synthetic_nodes": 90,
@@ -172,10 +172,13 @@ def test_other_settings_are_refused_and_all_are_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("part", ["edges", "features", "labels", "split"])
+@pytest.mark.parametrize("several", [False, True])
 def test_another_graph_is_refused_and_the_part_named(
-    tmp_path, monkeypatch, part
+    tmp_path, monkeypatch, part, several
 ):
-    graph = ring_graph()
+    graph = with_weights(ring_graph())
+    if several:
+        graph = with_several_labels(graph)
     monkeypatch.setattr(training, "load_graph", lambda config: graph)
     folder = killed(tmp_path / "run", monkeypatch)
     changed = changed_in(graph, part)
@@ -188,7 +191,7 @@ def test_another_graph_is_refused_and_the_part_named(
 def changed_in(graph, part):
     if part == "edges":
         matrix = graph.adjacency.copy()
-        matrix.data = matrix.data * 2
+        matrix[0, 1] = matrix[1, 0] = 7
         return dataclasses.replace(graph, adjacency=matrix)
     if part == "features":
         features = np.array(graph.features)
@@ -196,7 +199,8 @@ def changed_in(graph, part):
         return graph.with_features(features)
     if part == "labels":
         labels = np.array(graph.labels)
-        labels[3] = (labels[3] + 1) % graph.n_classes
+        n_values = 2 if graph.multi_label else graph.n_classes
+        labels.flat[3] = (labels.flat[3] + 1) % n_values
         return dataclasses.replace(graph, labels=labels)
     return dataclasses.replace(graph, val_nodes=graph.val_nodes[:-1])
 

@@ -11,7 +11,7 @@ from adaptive_gcn import export, prepared, propagation, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.features import aggregate_features
 from adaptive_gcn.graph import Graph, normalize_adjacency
-from tests.helpers import ring_graph
+from tests.helpers import ring_graph, with_several_labels, with_weights
 
 NODES = np.arange(30)
 TWO = np.array([[1.0, 2, 0, -1, 3, 0.5], [0, 0, 0, 0, 0, 0]], np.float32)
@@ -221,6 +221,81 @@ def test_whole_graph_in_a_request_equals_the_full_architecture(case, name):
     close(answer["probabilities"], this.probabilities())
 
 
+@pytest.mark.parametrize(
+    "name", ["plain", "row", "attention", "precomputed", "two hops"]
+)
+def test_weights_of_edges_count(tmp_path, name):
+    graph = with_weights(ring_graph())
+    this = Case(tmp_path, graph, **SETTINGS[name])
+    expected = this.probabilities()
+    answer = this.served.serving_default(tf.constant(NODES))
+    close(answer["probabilities"], expected)
+    hidden = this.served.embed(tf.constant(NODES))["embedding"]
+    close(hidden, this.full.hidden(this.network, NODES))
+    edges = edges_of(graph)
+    weights = graph.adjacency[edges[:, 0], edges[:, 1]]
+    edges = np.concatenate([edges, edges[:1, ::-1], [[3, 3]]])
+    weights = np.concatenate([weights, weights[:1], [9]]).astype(np.float32)
+    answer = this.served.subgraph_weighted(graph.features, edges, weights)
+    close(answer["probabilities"], expected)
+    unweighted = this.served.subgraph(graph.features, edges)
+    assert np.abs(unweighted["probabilities"] - expected).max() > 1e-3
+    if name not in NEW:
+        return
+    ids, mask = (
+        np.array([[4, 9], [2, 0]]),
+        np.array([[True] * 2, [True, False]]),
+    )
+    weights = np.array([[0.5, 3], [2, 0]], np.float32)
+    answer = this.served.inductive_weighted(TWO, ids, mask, weights)
+    links = [[(4, 0.5), (9, 3)], [(2, 2)]]
+    close(answer["probabilities"], this.with_new_nodes(TWO, links))
+
+
+def test_degrees_are_weighted_row_sums(tmp_path):
+    graph = Graph.from_edges(
+        [[0, 1], [1, 2]],
+        np.eye(3),
+        [0, 1, 0],
+        [0, 1],
+        [2],
+        weights=[0.5, 2],
+    )
+    this = Case(tmp_path, graph)
+    np.testing.assert_allclose(this.served._degrees, [1.5, 3.5, 3])
+
+
+def test_several_labels_have_a_sigmoid_each_in_every_signature(tmp_path):
+    graph = with_several_labels(ring_graph())
+    this = Case(tmp_path, graph)
+    logits = this.full.logits(this.network, NODES)
+    served = types.SimpleNamespace(
+        **export.signatures_of(this.served, this.config)
+    )
+    edges, n_edges = edges_of(graph), graph.n_edges
+    answers = [
+        served.serving_default(NODES),
+        served.subgraph(graph.features, edges),
+        served.subgraph_weighted(graph.features, edges, tf.ones(n_edges)),
+        served.subgraph_sparse(*coo(graph.features), np.int64(30), edges),
+    ]
+    for answer in answers:
+        assert set(answer) == {"probabilities", "labels"}
+        close(answer["probabilities"], 1 / (1 + np.exp(-logits)))
+        np.testing.assert_array_equal(answer["labels"], logits > 0)
+    one, none = np.ones((2, 1), np.float32), np.zeros((2, 1), bool)
+    for answer in (
+        served.inductive(TWO, IDS, none),
+        served.inductive_weighted(TWO, IDS, none, one),
+    ):
+        probabilities = answer["probabilities"]
+        alone = served.subgraph(TWO, np.array([[0, 0]]))["probabilities"]
+        close(probabilities, alone)
+        np.testing.assert_array_equal(answer["labels"], probabilities > 0.5)
+    found = served.class_names(np.array([3, 0]))["class_name"]
+    assert found.numpy().tolist() == [b"d", b"a"]
+
+
 def test_sparse_features_are_never_made_dense(tmp_path, monkeypatch):
     graph = ring_graph(sparse=sparse.csr_array)
     monkeypatch.setattr(sparse.csr_array, "toarray", refuse)
@@ -325,6 +400,27 @@ def test_edge_outside_the_features_is_refused(plain, edge):
     message = refused(plain.subgraph, TWO, np.array([[0, 1], edge]))
     assert "edges: expected rows of the features; outside" in message
     assert f"[{edge[0]} {edge[1]}]" in message
+
+
+@pytest.mark.parametrize(
+    "edges, weights, expected",
+    [
+        ([[0, 1]], [1.0, 1.0], "one for each of edges"),
+        ([[0, 1]], [0.0], "finite numbers > 0; at"),
+        ([[0, 1]], [np.inf], "finite numbers > 0; at"),
+        ([[0, 1], [1, 0]], [1.0, 2.0], "an edge is given with two weights"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused(plain, edges, weights, expected):
+    request = TWO, np.array(edges), np.array(weights, np.float32)
+    assert expected in refused(plain.subgraph_weighted, *request)
+
+
+@pytest.mark.parametrize("bad", [3, -1])
+def test_class_without_a_column_is_refused(plain, bad):
+    message = refused(plain.class_names, np.array([0, bad]))
+    assert "classes: no such column of probabilities" in message
+    assert str(bad) in message
 
 
 @pytest.mark.parametrize("place", [[2, 0], [0, 6], [-1, 0]])

@@ -93,7 +93,7 @@ def test_page_has_what_is_to_be_run():
     assert [word for word in COMMANDS if word.startswith("docker")]
     modes = re.findall(r"--mode=(\w+)", "\n".join(COMMANDS))
     assert modes == ["evaluate", "predict", "export"]
-    assert len(EXCHANGES) == 6
+    assert len(EXCHANGES) == 7
     assert len(blocks("python")) == 2
 
 
