@@ -13,11 +13,12 @@ import pytest
 from adaptive_gcn.datasets import store
 from adaptive_gcn.graph import Graph
 
-LIMIT = 768 * 2**20
-N_NODES, N_FEATURES = 16_384, 40_000
+LIMIT = 896 * 2**20
+N_NODES, N_FEATURES = 16_384, 45_000
 
 RUN = """
 import resource, sys
+sys.modules["pandas"] = None  # Keras takes it where it is, and its memory.
 from adaptive_gcn import config, loading, training
 from adaptive_gcn.datasets import store
 
@@ -46,7 +47,7 @@ except MemoryError:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """A store of 2.4 GiB; only a few of its feature columns are not 0."""
+    """A store of 2.7 GiB; only a few of its feature columns are not 0."""
     folder = tmp_path_factory.mktemp("large")
     shape = (N_NODES, N_FEATURES)
     features = np.lib.format.open_memmap(
