@@ -14,7 +14,6 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -180,16 +179,13 @@ def fit(
     strategy: tf.distribute.Strategy,
 ) -> None:
     """As `network.fit`, over all workers; callbacks see whole epochs only."""
-    # Elements that wait on a device would be drawn ahead, with a g that lags.
-    options = tf.distribute.InputOptions(experimental_fetch_to_device=False)
-    dataset = strategy.distribute_datasets_from_function(
-        lambda _: batches.dataset(start), options
-    )
-    iterator = iter(dataset)
+    # A distributed dataset would draw two steps ahead, with a g that lags.
+    iterator = iter(batches.dataset(start))
 
-    @tf.function(reduce_retracing=True)
-    def step(iterator: Any) -> None:
-        strategy.run(network.train_step, args=(next(iterator),))
+    @tf.function
+    def step() -> None:
+        # Replicas draw one after another, in order: all from one iterator.
+        strategy.run(lambda: network.train_step(next(iterator)))
 
     calls = keras.callbacks.CallbackList(
         callbacks, model=network, epochs=epochs.stop, steps=batches.n_steps
@@ -200,7 +196,7 @@ def fit(
         network.reset_metrics()
         calls.on_epoch_begin(epoch)
         for _ in range(batches.n_steps):
-            step(iterator)
+            step()
         logs = network.epoch_means.result()
         calls.on_epoch_end(epoch, {k: float(v) for k, v in logs.items()})
         if network.stop_training:

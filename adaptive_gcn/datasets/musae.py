@@ -49,7 +49,8 @@ def read_musae(
         OSError: If one cannot be read.
         DataError: If one is not in its form.
     """
-    with files["nodes"].open(encoding="utf-8-sig") as file:
+    # What is no UTF-8 is refused with the table.
+    with files["nodes"].open(encoding="utf-8-sig", errors="replace") as file:
         names = file.readline().strip().split(",")
     label = next((each for each in _LABELS if each in names), None)
     if label and "label" not in columns.named:

@@ -101,7 +101,12 @@ def read_table(
 
 def _read_parquet(path: pathlib.Path) -> Table:
     _check_content(path, parquet=True)
-    table = pa_parquet.read_table(path)
+    try:
+        table = pa_parquet.read_table(path)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise pa.ArrowInvalid(str(error)) from error  # Of damaged content.
     if not table.num_columns:
         raise DataError(f"{path}: has no columns; {ADVICE}")
     columns = dict(zip(table.column_names, table.columns, strict=True))

@@ -93,6 +93,12 @@ FILES = {
         "none.json": b'{"nodes": null, "links": {}}',
         "surrogate.json": b'{"nodes": [{"id": "\\ud800"}], "links": []}',
     },
+    "parquet": {
+        "thrift.parquet": b"PAR1" + b"\xff" * 16 + b"\x10\0\0\0PAR1",
+    },
+    "musae": {
+        "latin.csv": b"id,facebook_id,page_name,page_type\n0,5,caf\xe9,tv\n",
+    },
     "manifest": {
         "empty.json": b"{}",
         "list.json": b"[]",
