@@ -519,6 +519,119 @@ def test_a_place_that_is_no_folder(tmp_path, name):
         read(tmp_path / name)
 
 
+# What looks right and is not.
+
+FOUR = {"features_npy": np.eye(4), "labels_npy": np.array([0, 1, 0, 1])}
+RANDOM = "random:0.5/0.5/0"
+
+
+@pytest.mark.parametrize("first", ["hub,1", "1,hub", "hub,spoke"])
+def test_a_first_line_without_two_names_is_an_edge(tmp_path, first):
+    nodes = "id,label,x\nhub,0,1\nspoke,1,1\n1,0,1\n2,1,1\n"
+    edges = first + "\n1,2\n2,hub\n"
+    write(tmp_path, edges_csv=edges, nodes_csv=nodes)
+    if first == "hub,spoke":
+        with pytest.raises(DataError, match="but 'hub' is an id too"):
+            read(tmp_path, RANDOM)
+    else:
+        assert read(tmp_path, RANDOM).n_edges == 3
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_an_adjacency_of_another_size_is_refused(tmp_path, n):
+    matrix = sparse.coo_array(([1], ([0], [1])), shape=(n, n))
+    (fault,) = faults_of(write(tmp_path, edges_npz=matrix, **FOUR), RANDOM)
+    assert f"edges.npz: {n} rows, graph: 4 nodes" in fault
+
+
+def test_an_adjacency_of_another_size_than_the_table_is_refused(tmp_path):
+    matrix = sparse.coo_array(([1], ([0], [1])), shape=(9, 9))
+    nodes = "id,label,x\n0,0,1\n1,1,1\n2,0,1\n3,1,1\n"
+    write(tmp_path, edges_npz=matrix, nodes_csv=nodes)
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "edges.npz: 9 rows, graph: 4 nodes" in fault
+
+
+def test_integers_beyond_64_bits_with_sign_stay_what_they_are(tmp_path):
+    ids = np.array([2**64 - 1, 5, 6, 7], np.uint64)
+    path = archive(tmp_path / "x.npz", node_ids=ids)
+    assert read(path, RANDOM).node_ids.tolist() == list(map(str, ids))
+    ends = np.array([[0, 2**64 - 1]], np.uint64)
+    with pytest.raises(DataError, match="edges.npy: has ids that are no num"):
+        read(write(tmp_path, edges_npy=ends, **FOUR), RANDOM)
+    labels = np.array([0, 2**63, 0, 1], np.uint64)
+    (fault,) = faults_of(archive(path, labels=labels), RANDOM)
+    assert "expected integers of 64 bits or texts, received uint64" in fault
+
+
+@pytest.mark.parametrize(
+    "labels, expected, names",
+    [
+        ("0.0,1.0,1.0,-1.0", [0, 1, 1, -1], ("0", "1")),
+        ("0.,NaN,1.00,-100.0", [0, -1, 1, -1], ("0", "1")),
+        ("a,b,NA,nan", [0, 1, -1, -1], ("a", "b")),
+        ("0.5,1.0,,0.5", [0, 1, -1, 0], ("0.5", "1.0")),
+    ],
+)
+def test_numbers_with_a_point_and_gaps(tmp_path, labels, expected, names):
+    rows = zip("abcd", labels.split(","), strict=True)
+    nodes = "id,label,x\n" + "".join(f"{i},{c},1\n" for i, c in rows)
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes)
+    graph = read(tmp_path, RANDOM)
+    assert graph.labels.tolist() == expected
+    assert graph.class_names == names
+
+
+@pytest.mark.parametrize("label", ["-5", "-5.0"])
+def test_other_negative_labels_are_named(tmp_path, label):
+    nodes = f"id,label,x\na,0,1\nb,{label},1\nc,1,1\nd,-100,1\n"
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes)
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "1 labels are negative, but neither -1 nor -100: nodes.csv" in fault
+    assert "line 3: -5" in fault
+
+
+def test_unknown_in_an_array_is_unknown_to_the_split(tmp_path):
+    nodes = "id,split,x\na,train,1\nb,val,1\nc,test,1\nd,,1\n"
+    labels = np.array([0, -100, 1, 1])
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes, labels_npy=labels)
+    (fault,) = faults_of(tmp_path)
+    assert "split have no label: nodes.csv line 3 (validation)" in fault
+
+
+@pytest.mark.parametrize("end", ["\f", "\x85", "\u2028"])
+def test_only_line_ends_end_a_comment(tmp_path, end):
+    (tmp_path / "clean").mkdir()
+    expected = read(write(tmp_path / "clean", edges_csv=EDGES, nodes_csv=NODES))
+    edges = f"# made by hand{end}\n" + EDGES.partition("\n")[2]
+    write(tmp_path, edges_csv=edges, nodes_csv=f"# so{end}\n" + NODES)
+    same(read(tmp_path), expected)
+
+
+@pytest.mark.parametrize("ahead", ["# c\n", "\n", "# c\n\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_loose_text_with_a_header_under_comments(tmp_path, ahead, end):
+    text = ahead + "source target\n0 1\n1 2\n3 2\n"
+    write(tmp_path, edges_txt=text.replace("\n", end), **FOUR)
+    assert read(tmp_path, RANDOM).adjacency.toarray().tolist() == ADJACENCY
+
+
+def test_loose_ids_with_brackets_and_other_blanks(tmp_path):
+    edges = "<a> b\xa0c\nb\xa0c d\n"
+    nodes = "id,label,x\n<a>,0,1\nb\xa0c,1,1\nd,0,1\n"
+    write(tmp_path, edges_txt=edges, nodes_csv=nodes)
+    assert read(tmp_path, RANDOM).n_edges == 2
+    write(tmp_path, edges_txt=edges + "b\xa0c e\n")
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "edges.txt line 3: 'e'" in fault
+
+
+def test_a_very_long_name_of_a_column(tmp_path):
+    nodes = NODES.replace("x0", "x" * 200_000)
+    graph = read(write(tmp_path, edges_csv=EDGES, nodes_csv=nodes))
+    assert graph.features.tolist() == [[1, 0], [0, 1], [1, 1], [0, 0]]
+
+
 # One .npz file.
 
 

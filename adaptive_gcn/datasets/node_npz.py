@@ -21,6 +21,7 @@ from scipy import sparse
 
 from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.graph_parts import PARTS, GraphParts
+from adaptive_gcn.datasets.labels import exceeds_int64
 from adaptive_gcn.datasets.sparse_npz import Parts, open_npz, read_matrix
 from adaptive_gcn.errors import DataError
 
@@ -55,7 +56,7 @@ def read_node_npz(path: pathlib.Path, faults: Faults) -> GraphParts:
         features = _features(archive)
         labels = _optional(archive, "labels", "iufbU")
         for each in (features, labels):
-            if n_nodes is None and each is not None:
+            if n_nodes is None and each is not None and each.ndim:
                 n_nodes = each.shape[0]
         if n_nodes is None:
             raise DataError(
@@ -73,8 +74,21 @@ def read_node_npz(path: pathlib.Path, faults: Faults) -> GraphParts:
             labels,
             class_names=None if names is None else tuple(names.tolist()),
             splits=_splits(archive, n_nodes, faults),
-            node_ids=_optional(archive, "ids", "iuU"),
+            node_ids=_ids(archive, n_nodes),
         )
+
+
+def _ids(archive: Parts, n_nodes: int) -> npt.NDArray[Any] | None:
+    """Integers of 64 bits with sign, or texts."""
+    ids = _optional(archive, "ids", "iuU")
+    if ids is None:
+        return None
+    if ids.shape != (n_nodes,):
+        raise DataError(
+            f"{archive.path}: ids: expected one for each of {n_nodes} nodes. "
+            f"Received: shape {ids.shape}"
+        )
+    return ids.astype("U") if exceeds_int64(ids) else ids
 
 
 def _found(archive: Parts, part: str) -> str | None:

@@ -155,6 +155,7 @@ def _number(
     if ids is None:
         n_rows = _n_rows(parts, edges)
         if n_rows is not None:
+            _check_shape(edges, n_rows, faults)
             _take_numbers(parts, edges, n_rows)
             return
     columns = [edges.sources, edges.targets]
@@ -167,6 +168,7 @@ def _number(
     else:
         sources, targets, ids = tables.of_one_type([*columns, ids])
     parts.n_nodes = len(ids)
+    _check_shape(edges, parts.n_nodes, faults)
     parts.node_ids = node_files.as_array(ids)
     known = ids.combine_chunks()
     unknown = []
@@ -185,6 +187,14 @@ def _n_rows(parts: GraphParts, edges: Edges) -> int | None:
         if each is not None:
             return int(each.shape[0])
     return edges.n_nodes
+
+
+def _check_shape(edges: Edges, n_nodes: int, faults: Faults) -> None:
+    if edges.n_nodes not in (None, n_nodes):
+        faults.add(
+            f"{edges.path.name}: {edges.n_nodes} rows, graph: {n_nodes} nodes",
+            "give a matrix with one row and one column a node",
+        )
 
 
 def _take_numbers(parts: GraphParts, edges: Edges, n_rows: int) -> None:

@@ -30,6 +30,10 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 _HEAD_BYTES = 2**20
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 _INTEGER = re.compile(r"-?[0-9]+")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_BLANKS = " \t\r\n"
+_WEB_PAGE = re.compile(rb"\s*<(!|\?|html|head)", re.IGNORECASE)
+csv.field_size_limit(2**31 - 1)  # Pyarrow has no such limit.
 
 # Whether the first row names the columns, given that row and the next.
 HeaderRule = Callable[[list[str], list[str]], bool]
@@ -117,7 +121,7 @@ def _check_content(path: pathlib.Path, parquet: bool = False) -> None:
         if parquet
         else (
             not head.strip()
-            or head.lstrip()[:1] == b"<"
+            or _WEB_PAGE.match(head)
             or head.startswith(b"version https://git-lfs")
         )
     )
@@ -148,7 +152,7 @@ class _Text:
             head = file.read(_HEAD_BYTES)
         # A head may end within a letter of several bytes.
         whole = head[: head.rfind(b"\n") + 1] or head
-        lines = whole.decode("utf-8-sig").splitlines()
+        lines = _LINE_END.split(whole.decode("utf-8-sig"))
         ahead = itertools.takewhile(_is_comment, lines)
         n_ahead = len(list(ahead))
         lines = [line for line in lines[n_ahead:] if not _is_comment(line)]
@@ -182,7 +186,8 @@ class _Text:
         if not self.is_loose:
             return str(self.path)
         data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-        data = data.replace(b"\r", b"\n").replace(b"\t", b" ")
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        data = data.replace(b"\t", b" ")
         # Lines keep their numbers up to the first row, which are skipped.
         head, body = _split_lines(data, self.n_skipped)
         if b"#" in body:
@@ -237,7 +242,7 @@ def _split_lines(data: bytes, n: int) -> tuple[bytes, bytes]:
 
 
 def _is_comment(line: str) -> bool:
-    return line.lstrip()[:1] in ("#", "")
+    return line.lstrip(_BLANKS)[:1] in ("#", "")
 
 
 def _delimiter(path: pathlib.Path, line: str) -> str:
@@ -251,7 +256,7 @@ def _delimiter(path: pathlib.Path, line: str) -> str:
 
 def _squeezed(delimiter: str) -> Callable[[str], str]:
     if delimiter == " ":
-        return lambda line: " ".join(line.split())
+        return lambda line: " ".join(re.findall(f"[^{_BLANKS}]+", line))
     return str
 
 
@@ -366,14 +371,19 @@ def as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if pa.types.is_integer(kind):
-        try:
-            return column.cast(pa.int64())
-        except pa.ArrowInvalid:  # Of 64 bits without sign.
-            return column.cast(pa.string())
+        return integer_ids(column)
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return None
     column = column.cast(pa.string())
     return column if _is_odd(column) else _as_int64(column)
+
+
+def integer_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Integers as int64, or as texts if one exceeds that."""
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:  # Of 64 bits without sign.
+        return column.cast(pa.string())
 
 
 def _is_odd(column: pa.ChunkedArray) -> bool:
