@@ -264,9 +264,22 @@ def test_weights_are_kept_and_zeros_left_out(tmp_path, kind, caplog):
 def test_negative_and_missing_weights_are_named(tmp_path):
     text = "a,b,1\nb,c,-1\nc,d,nan\na,c,1e39\na,d,\n"
     write(tmp_path, edges_csv="source,target,weight\n" + text, nodes_csv=NODES)
+    fault, lost = faults_of(tmp_path)
+    assert "3 edges have a weight that is negative or not finite" in fault
+    assert "line 3: -1; edges.csv line 4: nan; edges.csv line 6: nan" in fault
+    assert "1 edges have a weight that 32 bits cannot hold" in lost
+    assert "edges.csv line 5: 1e+39" in lost
+
+
+def test_weights_too_small_or_too_large_together(tmp_path):
+    head = "source,target,weight\n"
+    write(tmp_path, nodes_csv=NODES, edges_csv=head + "a,b,1e-50\nb,c,0\n")
     (fault,) = faults_of(tmp_path)
-    assert "4 edges have a weight that is negative or not finite" in fault
-    assert "line 3: -1; edges.csv line 4: nan; edges.csv line 5: inf" in fault
+    assert "1 edges have a weight that 32 bits cannot hold" in fault
+    assert "edges.csv line 2: 1e-50" in fault
+    write(tmp_path, edges_csv=head + "a,b,3e38\nb,c,3e38\n")
+    (fault,) = faults_of(tmp_path)
+    assert "at 1 nodes their sum is not finite in 32 bits" in fault
 
 
 def test_an_edge_of_two_weights_is_refused(tmp_path):
@@ -459,9 +472,16 @@ def test_columns_can_be_named(tmp_path):
 @pytest.mark.parametrize(
     "columns, message",
     [
-        ("id=nothing", "there is no such column. Received: id, label"),
+        (
+            "id=nothing",
+            "=id=nothing: there is no such column. Received: source, ",
+        ),
         ("colour=x", "each part one of source, target, weight, id, label"),
-        ("drop=nothing", "nodes.csv has no such column"),
+        ("drop=nothing", "drop=nothing: there is no such column"),
+        ("label=x,label=split", "label is there twice"),
+        ("id=x0,label=x0", "x0 is there twice"),
+        ("source=source,target=source", "source is there twice"),
+        ("label=label,drop=label", "label is there twice"),
     ],
 )
 def test_columns_that_are_not_there(tmp_path, columns, message):
@@ -632,6 +652,58 @@ def test_a_very_long_name_of_a_column(tmp_path):
     assert graph.features.tolist() == [[1, 0], [0, 1], [1, 1], [0, 0]]
 
 
+@pytest.mark.parametrize("labels", [5, 7])
+def test_rows_of_another_number_than_the_features(tmp_path, labels):
+    nodes = "label,split\n0,train\n1,val\n0,test\n"
+    write(tmp_path, edges_csv="source,target\n0,1\n", nodes_csv=nodes)
+    write(tmp_path, features_npy=np.eye(4), labels_npy=np.zeros(labels, int))
+    first, second = faults_of(tmp_path)
+    assert f"labels: shape ({labels},), graph: 4 nodes" in first
+    assert "split: 3 rows, graph: 4 nodes" in second
+
+
+def test_a_column_with_the_usual_name_can_be_left_out(tmp_path):
+    write(tmp_path, edges_npy=np.array([[0, 1], [1, 2], [2, 3]]))
+    write(tmp_path, nodes_csv=NODES)
+    graph = read(tmp_path, columns="drop=id")
+    assert graph.node_ids is None and graph.n_edges == 3
+    (fault,) = faults_of(tmp_path, RANDOM, columns="drop=id,drop=label")
+    assert "there are no labels" in fault
+    faults = faults_of(tmp_path, RANDOM, columns="drop=id,split=label")
+    assert "3 nodes are in an unknown part of the split" in faults[0]
+    assert "there are no labels" in faults[1]
+
+
+def test_a_column_of_one_of_two_tables_can_be_named(tmp_path):
+    nodes = "id,kind\na,0\nb,1\nc,0\nd,1\n"
+    table = {"id": list("dcba"), "x": [4, 3, 2, 1], "f": [0, 0, 0, 0]}
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes, features_parquet=table)
+    graph = read(tmp_path, RANDOM, columns="label=kind,drop=f")
+    assert graph.labels.tolist() == [0, 1, 0, 1]
+    assert graph.features.tolist() == [[1], [2], [3], [4]]
+
+
+def test_weights_that_are_texts_can_be_left_out(tmp_path):
+    edges = "source,target,weight\na,b,heavy\nb,c,light\nc,d,light\n"
+    write(tmp_path, edges_csv=edges, nodes_csv=NODES)
+    graph = read(tmp_path, columns="drop=weight")
+    assert graph.adjacency.toarray().tolist() == ADJACENCY
+
+
+def test_options_of_other_forms_are_refused_or_reported(tmp_path, caplog):
+    (tmp_path / "mine").mkdir()
+    graph = read(write(tmp_path / "mine", edges_csv=EDGES, nodes_csv=NODES))
+    place = tmp_path / "store"
+    store.write_store(graph, place)
+    with pytest.raises(DataError, match="given:3: .* a store, which has one"):
+        read(place, "given:3")
+    read(place, columns="drop=x", missing_features="degree")
+    assert "--columns=drop=x: not used" in caplog.text
+    assert "--missing_features=degree: not used" in caplog.text
+    with pytest.raises(DataError, match="drop=x: .* no table"):
+        read(archive(tmp_path / "x.npz"), RANDOM, columns="drop=x")
+
+
 # One .npz file.
 
 
@@ -741,6 +813,18 @@ def test_a_cut_archive_is_refused(tmp_path, cut):
         ({"adj_shape": np.array([4, 5])}, "expected a square adjacency"),
         ({"train_mask": np.ones(4, bool)}, "expected train_masks, val_masks"),
         ({"attr_matrix": np.array(list("abcd"))}, "'attr_matrix': expected"),
+        ({"attr_matrix": np.array(1.0)}, "features: expected a matrix"),
+        ({"node_ids": np.arange(3)}, "ids: expected one for each of 4 nodes"),
+        (
+            {
+                "adj_indptr": None,
+                "adj_shape": None,
+                "attr_matrix": np.array(1.0),
+                "labels": np.array(1),
+                "edges": np.array([[0, 1]]),
+            },
+            "neither features nor labels",
+        ),
     ],
 )
 def test_archives_that_are_no_graph(tmp_path, changes, message):
@@ -783,11 +867,29 @@ def test_musae_features_of_unknown_nodes_are_named(tmp_path):
     assert "features.json: 1 keys are no nodes: '9'" in fault
 
 
-@pytest.mark.parametrize("content", ["[]", '{"0": 1}', "{", '{"0": [-1]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"0": 1}',
+        "{",
+        '{"0": [-1]}',
+        '{"0": [[1, 2]]}',
+        '{"0": ["1"]}',
+        '{"0": [1.5]}',
+        '{"0": ' + "[" * 200_000,
+    ],
+)
 def test_musae_features_of_another_form(tmp_path, content):
     musae(tmp_path)
     write(tmp_path, features_json=content)
     with pytest.raises(DataError, match=r"features.json"):
+        read(tmp_path, "random:0.5/0.5/0")
+
+
+def test_a_musae_table_in_another_encoding(tmp_path):
+    write(musae(tmp_path), target_csv="id,größe\n0,1\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"target.csv: .* UTF-?8"):
         read(tmp_path, "random:0.5/0.5/0")
 
 

@@ -129,15 +129,31 @@ def _check_weights(parts: GraphParts, faults: Faults) -> None:
             "give one number an edge",
         )
         return
-    with np.errstate(over="ignore"):
-        parts.weights = weights = weights.astype(np.float32)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if bad.size:
+    with np.errstate(over="ignore", under="ignore"):
+        parts.weights = kept = weights.astype(np.float32)
+    is_good = np.isfinite(weights) & (weights >= 0)
+    lost = is_good & (~np.isfinite(kept) | ((kept == 0) & (weights != 0)))
+    _add_weights(
+        parts, weights, ~is_good, "that is negative or not finite", faults
+    )
+    _add_weights(
+        parts, weights, lost, "that 32 bits cannot hold; scale them", faults
+    )
+
+
+def _add_weights(
+    parts: GraphParts,
+    weights: npt.NDArray[Any],
+    bad: npt.NDArray[np.bool_],
+    problem: str,
+    faults: Faults,
+) -> None:
+    if bad.any():
         faults.add(
-            f"{parts.name}: {bad.size} edges have a weight that is negative "
-            "or not finite",
+            f"{parts.name}: {np.count_nonzero(bad)} edges have a weight "
+            f"{problem}",
             "expected weights above 0 (0: no edge); mend or drop these edges",
-            bad,
+            np.flatnonzero(bad),
             lambda k: f"{parts.entry_place(k)}: {weights[k]:g}",
         )
 
@@ -232,6 +248,13 @@ def _chosen_split(
             "give one, or --split=random:0.6/0.2/0.2"
             if not n_splits
             else f"use --split=given:0 to given:{n_splits - 1}",
+        )
+        return none
+    if parts.splits.shape[1] != parts.n_nodes:
+        faults.add(
+            f"{parts.name}: split: {parts.splits.shape[1]} rows, graph: "
+            f"{parts.n_nodes} nodes",
+            "give one row a node, in the order of the nodes",
         )
         return none
     if n_splits > 1:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from adaptive_gcn.datasets import tables
-from adaptive_gcn.datasets.columns import Columns
+from adaptive_gcn.datasets.columns import EDGE_PARTS, Columns
 from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS
 from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
@@ -108,6 +108,10 @@ def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
         return {name: "number" if name == weight else "text" for name in names}
 
     table = tables.read_table(path, kinds_of, faults, has_header)
+    columns.note(table.columns, EDGE_PARTS)
+    for name in columns.dropped:
+        if table.columns.pop(name, None) is not None:
+            _LOG.info("%s: left out: column %r", path.name, name)
     ends = _ends(table, columns)
     sources, targets = (_ids(table, name) for name in ends)
     if table.has_header:

@@ -55,6 +55,7 @@ def read_tables(
         features = node_files.read_features(files["features"], columns, faults)
     if "labels" in files:
         labels = node_files.read_label_array(files["labels"])
+    columns.check()
     if isinstance(features, Nodes):
         nodes, features = _joined(nodes, features, faults)
     parts = GraphParts(folder.resolve().name, 0, *_no_ends())
