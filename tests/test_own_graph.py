@@ -286,7 +286,10 @@ def test_an_edge_of_two_weights_is_refused(tmp_path):
     text = "source,target,weight\na,b,1\nb,a,2\n"
     (fault,) = faults_of(write(tmp_path, edges_csv=text, nodes_csv=NODES))
     assert "1 entries have another weight" in fault
-    assert "2, before it 1" in fault
+    assert "edges.csv line 3: 2, before it 1" in fault
+    write(tmp_path, edges_csv=text.replace("b,a", "c,d,0\nb,a"))
+    (fault,) = faults_of(tmp_path)
+    assert "edges.csv line 4: 2, before it 1" in fault
 
 
 def test_weight_that_is_no_number(tmp_path):
@@ -814,6 +817,8 @@ def test_a_cut_archive_is_refused(tmp_path, cut):
         ({"train_mask": np.ones(4, bool)}, "expected train_masks, val_masks"),
         ({"attr_matrix": np.array(list("abcd"))}, "'attr_matrix': expected"),
         ({"attr_matrix": np.array(1.0)}, "features: expected a matrix"),
+        ({"class_names": np.array(["p", "p"])}, "vector of distinct names"),
+        ({"node_ids": np.array(["a", "", "c", "d"])}, "node 1 has an empty"),
         ({"node_ids": np.arange(3)}, "ids: expected one for each of 4 nodes"),
         (
             {
@@ -891,6 +896,54 @@ def test_a_musae_table_in_another_encoding(tmp_path):
     write(musae(tmp_path), target_csv="id,größe\n0,1\n".encode("latin-1"))
     with pytest.raises(DataError, match=r"target.csv: .* UTF-?8"):
         read(tmp_path, "random:0.5/0.5/0")
+
+
+@pytest.mark.parametrize("value", ["0.5", "x"])
+def test_several_labels_of_other_values_in_parquet(tmp_path, value):
+    number = float(value) if value == "0.5" else value
+    others = [1.0, 0.0, 1.0] if value == "0.5" else ["1", "0", "1"]
+    table = {"id": list("abcd"), "x": [1, 2, 3, 4]}
+    table |= {"label:p": [1, 1, 0, 0], "label:q": [*others, number]}
+    write(tmp_path, edges_csv=EDGES, nodes_parquet=table)
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert f"that are not 0 or 1: nodes.parquet row 3: {value}" in fault
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_feature_that_is_not_finite_is_named(tmp_path, kind):
+    matrix = np.eye(4)
+    matrix[2, 3] = np.inf
+    if kind == "sparse":
+        write(tmp_path, features_npz=sparse.csr_array(matrix))
+    else:
+        write(tmp_path, features_npy=matrix)
+    write(tmp_path, edges_npy=np.array([[0, 1]] * 3), labels_npy=np.arange(4))
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "32 bits: node 2, feature 3 (from 0): inf" in fault
+
+
+def test_a_number_that_only_python_reads_is_named(tmp_path):
+    text = "source,target,weight\na,b,1\nb,c,1_0\nc,d,NA\n"
+    write(tmp_path, edges_csv=text, nodes_csv=NODES)
+    (fault,) = faults_of(tmp_path)
+    assert "1 values are no numbers: edges.csv line 3: '1_0'" in fault
+
+
+def test_a_text_late_in_a_column_of_truths_is_named(tmp_path):
+    nodes = "id,label,good\n" + "".join(
+        f"{i:08d},{i % 2},true\n" for i in range(100_000)
+    )
+    write(tmp_path, edges_csv="source,target\n00000000,00000001\n")
+    write(tmp_path, nodes_csv=nodes + "last,0,maybe\n")
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "column 'good': 1 values are no truth values" in fault
+    assert "nodes.csv line 100002: 'maybe'" in fault
+
+
+def test_labels_without_columns_are_refused(tmp_path):
+    write(tmp_path, edges_npy=np.array([[0, 1]] * 3), features_npy=np.eye(4))
+    (fault,) = faults_of(write(tmp_path, labels_npy=np.ones((4, 0))), RANDOM)
+    assert "labels: shape (4, 0)" in fault
 
 
 # Whole kinds.

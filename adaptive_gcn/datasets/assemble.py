@@ -53,6 +53,8 @@ def assemble(
     try:
         graph = _graph_of(parts, labels, codes)
     except GraphError as error:
+        _check_one_weight(parts, faults)
+        faults.check()
         faults.add(f"{parts.name}: {error}", "mend it")
         faults.check()
     if parts.features is None and missing_features == "degree":
@@ -158,6 +160,28 @@ def _add_weights(
         )
 
 
+def _check_one_weight(parts: GraphParts, faults: Faults) -> None:
+    weights = parts.weights
+    if weights is None:
+        return
+    ends = np.sort([parts.sources, parts.targets], axis=0).astype(np.int64)
+    keys = ends[0] * parts.n_nodes + ends[1]
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    before = first[group]
+    bad = np.flatnonzero((weights != weights[before]) & (ends[0] != ends[1]))
+    if bad.size:
+        faults.add(
+            f"{parts.name}: {bad.size} entries have another weight than an "
+            "earlier entry of the same edge, in this or the other direction",
+            "give each edge one weight, as their sum",
+            bad,
+            lambda k: (
+                f"{parts.entry_place(k)}: {weights[k]:g}, before it "
+                f"{weights[before[k]]:g}"
+            ),
+        )
+
+
 def _leave_out_zeros(parts: GraphParts) -> None:
     if parts.weights is None:
         return
@@ -170,6 +194,8 @@ def _leave_out_zeros(parts: GraphParts) -> None:
             n_zero,
             parts.entry_place(int(np.argmin(kept))),
         )
+        place, places = parts.entry_place, np.flatnonzero(kept)
+        parts.entry_place = lambda k: place(int(places[k]))
         parts.sources, parts.targets, parts.weights = (
             each[kept] for each in (parts.sources, parts.targets, parts.weights)
         )
@@ -206,31 +232,34 @@ def _check_finite(parts: GraphParts, features: Any, faults: Faults) -> None:
     if sparse.issparse(features):
         parts.features = features = sparse.csr_array(features)
     rows: list[npt.NDArray[Any]] = []
-    n_bad = 0
+    columns: list[npt.NDArray[Any]] = []
     for start, block in row_blocks(features):
-        bad = _not_finite(block)
-        n_bad += len(bad)
-        rows.append(start + np.unique(bad))
-    if n_bad:
+        row, column = _not_finite(block)
+        rows.append(start + row)
+        columns.append(column)
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    if row.size:
         faults.add(
-            f"{parts.name}: {n_bad} feature values are missing or not finite "
-            "in 32 bits",
+            f"{parts.name}: {row.size} feature values are missing or not "
+            "finite in 32 bits",
             "fill, scale or drop these",
-            np.concatenate(rows),
-            parts.node_place,
+            range(row.size),
+            lambda i: (
+                f"{parts.node_place(int(row[i]))}, feature {column[i]} (from "
+                f"0): {features[row[i], column[i]]:g}"
+            ),
         )
 
 
-def _not_finite(block: Any) -> npt.NDArray[Any]:
-    """The row of each value that is not finite."""
+def _not_finite(block: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Row and column of each value that is not finite."""
     values = block.data if sparse.issparse(block) else block
     with np.errstate(over="ignore"):
         bad = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
     if sparse.issparse(block):
-        bad = np.searchsorted(block.indptr, bad, "right") - 1
-    else:
-        bad = bad // block.shape[1]
-    return bad
+        rows = np.searchsorted(block.indptr, bad, "right") - 1
+        return rows, block.indices[bad]
+    return bad // block.shape[1], bad % block.shape[1]
 
 
 def _chosen_split(

@@ -19,6 +19,7 @@ _LOG = logging.getLogger(__name__)
 _GAPS = ("", "NA", "NaN", "nan")
 MISSING = (*_GAPS, "-1", "-100")
 _UNKNOWN = (-1, -100)
+_MARKS = (*MISSING, "-1.0", "-100.0", "0", "1", "0.0", "1.0")
 _WHOLE = re.compile(r"(-?[0-9]+)(\.0*)?")
 
 
@@ -56,7 +57,11 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
         return unknown
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if values.ndim not in (1, 2) or len(values) != parts.n_nodes:
+    if (
+        values.ndim not in (1, 2)
+        or len(values) != parts.n_nodes
+        or not values.size
+    ):
         faults.add(
             f"{parts.name}: labels: shape {values.shape}, graph: "
             f"{parts.n_nodes} nodes",
@@ -70,7 +75,7 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
         _check_negative(parts, numbers, faults)
         numbers = np.maximum(numbers, UNLABELLED)
     if values.ndim == 2:
-        return _rows(parts, numbers, faults) or unknown
+        return _rows(parts, values, numbers, faults) or unknown
     if numbers is None:
         return _named(parts, values, faults) or unknown
     if parts.class_names is not None:
@@ -172,11 +177,20 @@ def _within(
 
 
 def _rows(
-    parts: GraphParts, numbers: npt.NDArray[np.int64] | None, faults: Faults
+    parts: GraphParts,
+    values: npt.NDArray[Any],
+    numbers: npt.NDArray[np.int64] | None,
+    faults: Faults,
 ) -> Labels | None:
     problem = f"{parts.name}: multi-label targets"
     if numbers is None:
-        faults.add(f"{problem} that are not 0 or 1", "use 0 and 1")
+        odd = ~np.isin(values.astype("U"), _MARKS)
+        faults.add(
+            f"{problem} that are not 0 or 1",
+            "use 0 and 1",
+            np.flatnonzero(odd.any(axis=1)),
+            lambda v: f"{parts.node_place(v)}: {values[v][odd[v]][0]}",
+        )
         return None
     bad = np.flatnonzero((numbers > 1).any(axis=1))
     if bad.size:

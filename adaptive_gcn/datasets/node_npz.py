@@ -63,7 +63,6 @@ def read_node_npz(path: pathlib.Path, faults: Faults) -> GraphParts:
                 f"{path}: neither features nor labels nor adj_shape tell the "
                 "number of nodes; add one of these"
             )
-        names = _optional(archive, "class names", "U")
         return GraphParts(
             path.stem,
             n_nodes,
@@ -72,10 +71,22 @@ def read_node_npz(path: pathlib.Path, faults: Faults) -> GraphParts:
             weights,
             features,
             labels,
-            class_names=None if names is None else tuple(names.tolist()),
+            class_names=_class_names(archive),
             splits=_splits(archive, n_nodes, faults),
             node_ids=_ids(archive, n_nodes),
         )
+
+
+def _class_names(archive: Parts) -> tuple[str, ...] | None:
+    names = _optional(archive, "class names", "U")
+    if names is None:
+        return None
+    if names.ndim != 1 or len(np.unique(names)) != len(names):
+        raise DataError(
+            f"{archive.path}: class_names: expected a vector of distinct "
+            f"names. Received: {str(names.tolist())[:60]}"
+        )
+    return tuple(names.tolist())
 
 
 def _ids(archive: Parts, n_nodes: int) -> npt.NDArray[Any] | None:
@@ -87,6 +98,11 @@ def _ids(archive: Parts, n_nodes: int) -> npt.NDArray[Any] | None:
         raise DataError(
             f"{archive.path}: ids: expected one for each of {n_nodes} nodes. "
             f"Received: shape {ids.shape}"
+        )
+    if ids.dtype.kind == "U" and not np.all(ids != ""):
+        raise DataError(
+            f"{archive.path}: ids: node {int(np.argmax(ids == ''))} has an "
+            "empty one; give it one"
         )
     return ids.astype("U") if exceeds_int64(ids) else ids
 

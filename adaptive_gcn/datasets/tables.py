@@ -33,6 +33,10 @@ _INTEGER = re.compile(r"-?[0-9]+")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _BLANKS = " \t\r\n"
 _WEB_PAGE = re.compile(rb"\s*<(!|\?|html|head)", re.IGNORECASE)
+_NULLS = frozenset(pa_csv.ConvertOptions().null_values)
+_TRUTHS = _NULLS.union(
+    pa_csv.ConvertOptions().true_values, pa_csv.ConvertOptions().false_values
+)
 csv.field_size_limit(2**31 - 1)  # Pyarrow has no such limit.
 
 # Whether the first row names the columns, given that row and the next.
@@ -323,18 +327,22 @@ def _plain_type(found: Any) -> Any:
 def _bad_values(
     text: _Text, table: pa.Table, types: dict[str, Any], faults: Faults
 ) -> bool:
-    """Note the values of number columns that are no numbers."""
+    """Note the values of number columns that are none, and of truths."""
     found = False
     for name, column in zip(text.names, table.columns, strict=True):
-        if not pa.types.is_floating(types[name]):
+        if pa.types.is_string(types[name]):
             continue
+        is_truth = pa.types.is_boolean(types[name])
+        fits, noun = (
+            (_is_truth, "truth values") if is_truth else (_is_number, "numbers")
+        )
         values = column.to_pylist()
-        bad = [row for row, value in enumerate(values) if not _is_number(value)]
+        bad = [row for row, value in enumerate(values) if not fits(value)]
         if bad:
             found = True
             faults.add(
                 f"{text.path.name}: column {name!r}: {len(bad)} values are no "
-                "numbers",
+                f"{noun}",
                 "correct these, or leave the column out (--columns=drop=...)",
                 bad,
                 _shown(text, values),
@@ -349,11 +357,15 @@ def _shown(text: _Text, values: Sequence[str]) -> Callable[[int], str]:
 
 
 def _is_number(value: str) -> bool:
+    word = value.strip(_BLANKS)
     try:
-        float(value or "nan")
-    except ValueError:
+        return word in _NULLS or pa.scalar(word).cast(pa.float64()).is_valid
+    except pa.ArrowInvalid:
         return False
-    return True
+
+
+def _is_truth(value: str) -> bool:
+    return value.strip(_BLANKS) in _TRUTHS
 
 
 def is_integer(word: str) -> bool:
