@@ -397,6 +397,7 @@ def _adjacency_from_edges(
     )
     if weights is not None:
         _weigh(adjacency, sources, targets, weights)
+        _check_sums(adjacency)
     if statistics.reversed_added:
         _LOG.warning(
             "%s: directed input, made symmetric: %d entries had no reverse "
@@ -443,6 +444,16 @@ def _weigh(
             f"earlier entry of the same edge, in this or the other direction; "
             f"the first is [{ends[0]}, {ends[1]}]: {weights[k]:g}, before it "
             f"{adjacency[ends]:g}. Give each edge one weight, as their sum"
+        )
+
+
+def _check_sums(adjacency: sparse.csr_array) -> None:
+    sums = adjacency @ np.ones(adjacency.shape[1])
+    bad = np.flatnonzero(sums > np.finfo(np.float32).max)
+    if bad.size:
+        raise GraphError(
+            f"weights: at {bad.size} nodes their sum is not finite in 32 bits; "
+            f"the first is node {bad[0]}: {sums[bad[0]]:g}. Scale all weights"
         )
 
 

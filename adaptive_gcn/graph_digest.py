@@ -31,6 +31,11 @@ def digest(graph: Graph) -> dict[str, int]:
     }
 
 
+def of_selection(graph: Graph) -> int:
+    """CRC-32 of the nodes that a run learns from and is selected by."""
+    return _of_arrays(graph.train_nodes, graph.val_nodes)
+
+
 def _of_features(features: Any) -> int:
     if sparse.issparse(features):
         return _of_matrix(features)

@@ -89,6 +89,11 @@ def parse_flags(argv: list[str]) -> Config:
             f"expected only --name=value flags. Received: {' '.join(stray)}"
         )
     _log_repeated(argv)
+    place = flag_values["dataset_dir"]
+    if place.present and not place.value:
+        raise flags.Error(
+            "--dataset_dir= names no folder; give one, or leave the flag out"
+        )
     config = _as_config(flag_values)
     if config.mode in MODES_ON_A_RUN:
         return _config_of_run(config, flag_values)

@@ -50,7 +50,7 @@ def _listed_nodes(graph: Graph, path: Path) -> npt.NDArray[np.int64]:
     words = {
         number: line if line in place else line.strip()
         for number, line in lines
-        if line.strip()
+        if line in place or line.strip()
     }
     unknown = [number for number in words if words[number] not in place]
     if unknown:

@@ -51,6 +51,10 @@ def _free_path(config: Config) -> Path:
     if config.predictions:
         path = Path(config.predictions)
         run_folder.make_writable(path.parent, f"--predictions={path}")
+    if path.is_dir():
+        raise run_folder.RunFolderError(
+            f"{path}: is a folder; give a file, with --predictions"
+        )
     if path.exists() and not config.overwrite:
         raise run_folder.RunFolderError(
             f"{path}: is there already; give --overwrite to replace it, or "

@@ -162,7 +162,8 @@ def evaluate(config: Config) -> dict[str, Any]:
 
     Raises:
         run_folder.RunFolderError: If the folder holds no weights, those of
-            another network, or an evaluation and `overwrite` is false.
+            another network, or an evaluation and `overwrite` is false; or if
+            the graph has other training or validation nodes.
         DataError: If there is no labelled node to score.
     """
     with on_device(config.device):
@@ -171,6 +172,7 @@ def evaluate(config: Config) -> dict[str, Any]:
         graph = load_graph(config)
         network = build_model(config, graph)
         load_weights(network, config)
+        _check_same_split(folder, graph)
         full = full_propagation(config, graph)
         record = {
             name: _scores_by_class(network, full, graph, nodes)
@@ -233,6 +235,19 @@ def _check_no_evaluation(folder: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise run_folder.RunFolderError(
             f"{path}: an earlier evaluation; give --overwrite to replace it"
+        )
+
+
+def _check_same_split(folder: Path, graph: Graph) -> None:
+    """Refuse to score nodes that the run learned from as if it had not."""
+    path = folder / run_folder.RESULT
+    if not path.exists():
+        return
+    trained = run_folder.read_json(path).get("selection_checksum")
+    if trained not in (None, graph_digest.of_selection(graph)):
+        raise run_folder.RunFolderError(
+            f"{path}: the run had other training or validation nodes than "
+            f"{graph.name} has now; give the graph with the split of the run"
         )
 
 
@@ -433,6 +448,7 @@ def _train(
         "seed": config.seed,
         "flags": recorded_flags(config),
         "graph": {"name": graph.name, **graph.statistics()},
+        "selection_checksum": graph_digest.of_selection(graph),
         "versions": run_folder.versions(),
         "machine": {**run_folder.machine(), "device": device},
     }

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from absl import flags
 from absl.testing import flagsaver
 from scipy import sparse
 
@@ -63,6 +64,12 @@ def command(*words):
 
 
 # Flags.
+
+
+@pytest.mark.parametrize("mode", ["train", "evaluate"])
+def test_a_folder_without_a_name_is_refused(mode):
+    with pytest.raises(flags.Error, match="--dataset_dir= names no folder"):
+        command("--dataset_dir=", f"--mode={mode}", "--output_dir=x")
 
 
 def test_a_folder_implies_its_data_set_and_split():

@@ -44,8 +44,9 @@ def test_listed_ids_in_their_order(tmp_path):
 
 
 def test_blanks_count_where_they_are_part_of_an_id(tmp_path):
-    names = np.array([" 7", "7", *map(str, range(10, 38))])
-    assert chosen(named(names), tmp_path, b" 7\n7\n7 \n") == [0, 1, 1]
+    names = np.array([" 7", "7", "\xa0", *map(str, range(10, 37))])
+    content = " 7\n7\n7 \n \n\xa0\n 7\r\n".encode()
+    assert chosen(named(names), tmp_path, content) == [0, 1, 1, 2, 0]
 
 
 @pytest.mark.parametrize(

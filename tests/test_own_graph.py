@@ -264,16 +264,32 @@ def test_weights_are_kept_and_zeros_left_out(tmp_path, kind, caplog):
 def test_negative_and_missing_weights_are_named(tmp_path):
     text = "a,b,1\nb,c,-1\nc,d,nan\na,c,1e39\na,d,\n"
     write(tmp_path, edges_csv="source,target,weight\n" + text, nodes_csv=NODES)
+    fault, lost = faults_of(tmp_path)
+    assert "3 edges have a weight that is negative or not finite" in fault
+    assert "line 3: -1; edges.csv line 4: nan; edges.csv line 6: nan" in fault
+    assert "1 edges have a weight that 32 bits cannot hold" in lost
+    assert "edges.csv line 5: 1e+39" in lost
+
+
+def test_weights_too_small_or_too_large_together(tmp_path):
+    head = "source,target,weight\n"
+    write(tmp_path, nodes_csv=NODES, edges_csv=head + "a,b,1e-50\nb,c,0\n")
     (fault,) = faults_of(tmp_path)
-    assert "4 edges have a weight that is negative or not finite" in fault
-    assert "line 3: -1; edges.csv line 4: nan; edges.csv line 5: inf" in fault
+    assert "1 edges have a weight that 32 bits cannot hold" in fault
+    assert "edges.csv line 2: 1e-50" in fault
+    write(tmp_path, edges_csv=head + "a,b,3e38\nb,c,3e38\n")
+    (fault,) = faults_of(tmp_path)
+    assert "at 1 nodes their sum is not finite in 32 bits" in fault
 
 
 def test_an_edge_of_two_weights_is_refused(tmp_path):
     text = "source,target,weight\na,b,1\nb,a,2\n"
     (fault,) = faults_of(write(tmp_path, edges_csv=text, nodes_csv=NODES))
     assert "1 entries have another weight" in fault
-    assert "2, before it 1" in fault
+    assert "edges.csv line 3: 2, before it 1" in fault
+    write(tmp_path, edges_csv=text.replace("b,a", "c,d,0\nb,a"))
+    (fault,) = faults_of(tmp_path)
+    assert "edges.csv line 4: 2, before it 1" in fault
 
 
 def test_weight_that_is_no_number(tmp_path):
@@ -459,9 +475,16 @@ def test_columns_can_be_named(tmp_path):
 @pytest.mark.parametrize(
     "columns, message",
     [
-        ("id=nothing", "there is no such column. Received: id, label"),
+        (
+            "id=nothing",
+            "=id=nothing: there is no such column. Received: source, ",
+        ),
         ("colour=x", "each part one of source, target, weight, id, label"),
-        ("drop=nothing", "nodes.csv has no such column"),
+        ("drop=nothing", "drop=nothing: there is no such column"),
+        ("label=x,label=split", "label is there twice"),
+        ("id=x0,label=x0", "x0 is there twice"),
+        ("source=source,target=source", "source is there twice"),
+        ("label=label,drop=label", "label is there twice"),
     ],
 )
 def test_columns_that_are_not_there(tmp_path, columns, message):
@@ -517,6 +540,171 @@ def test_a_place_that_is_no_folder(tmp_path, name):
     (tmp_path / "file.csv").write_text(EDGES)
     with pytest.raises((DataError, OSError), match=f"--dataset_dir=.*{name}: "):
         read(tmp_path / name)
+
+
+# What looks right and is not.
+
+FOUR = {"features_npy": np.eye(4), "labels_npy": np.array([0, 1, 0, 1])}
+RANDOM = "random:0.5/0.5/0"
+
+
+@pytest.mark.parametrize("first", ["hub,1", "1,hub", "hub,spoke"])
+def test_a_first_line_without_two_names_is_an_edge(tmp_path, first):
+    nodes = "id,label,x\nhub,0,1\nspoke,1,1\n1,0,1\n2,1,1\n"
+    edges = first + "\n1,2\n2,hub\n"
+    write(tmp_path, edges_csv=edges, nodes_csv=nodes)
+    if first == "hub,spoke":
+        with pytest.raises(DataError, match="but 'hub' is an id too"):
+            read(tmp_path, RANDOM)
+    else:
+        assert read(tmp_path, RANDOM).n_edges == 3
+
+
+@pytest.mark.parametrize("n", [3, 5])
+def test_an_adjacency_of_another_size_is_refused(tmp_path, n):
+    matrix = sparse.coo_array(([1], ([0], [1])), shape=(n, n))
+    (fault,) = faults_of(write(tmp_path, edges_npz=matrix, **FOUR), RANDOM)
+    assert f"edges.npz: {n} rows, graph: 4 nodes" in fault
+
+
+def test_an_adjacency_of_another_size_than_the_table_is_refused(tmp_path):
+    matrix = sparse.coo_array(([1], ([0], [1])), shape=(9, 9))
+    nodes = "id,label,x\n0,0,1\n1,1,1\n2,0,1\n3,1,1\n"
+    write(tmp_path, edges_npz=matrix, nodes_csv=nodes)
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "edges.npz: 9 rows, graph: 4 nodes" in fault
+
+
+def test_integers_beyond_64_bits_with_sign_stay_what_they_are(tmp_path):
+    ids = np.array([2**64 - 1, 5, 6, 7], np.uint64)
+    path = archive(tmp_path / "x.npz", node_ids=ids)
+    assert read(path, RANDOM).node_ids.tolist() == list(map(str, ids))
+    ends = np.array([[0, 2**64 - 1]], np.uint64)
+    with pytest.raises(DataError, match="edges.npy: has ids that are no num"):
+        read(write(tmp_path, edges_npy=ends, **FOUR), RANDOM)
+    labels = np.array([0, 2**63, 0, 1], np.uint64)
+    (fault,) = faults_of(archive(path, labels=labels), RANDOM)
+    assert "expected integers of 64 bits or texts, received uint64" in fault
+
+
+@pytest.mark.parametrize(
+    "labels, expected, names",
+    [
+        ("0.0,1.0,1.0,-1.0", [0, 1, 1, -1], ("0", "1")),
+        ("0.,NaN,1.00,-100.0", [0, -1, 1, -1], ("0", "1")),
+        ("a,b,NA,nan", [0, 1, -1, -1], ("a", "b")),
+        ("0.5,1.0,,0.5", [0, 1, -1, 0], ("0.5", "1.0")),
+    ],
+)
+def test_numbers_with_a_point_and_gaps(tmp_path, labels, expected, names):
+    rows = zip("abcd", labels.split(","), strict=True)
+    nodes = "id,label,x\n" + "".join(f"{i},{c},1\n" for i, c in rows)
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes)
+    graph = read(tmp_path, RANDOM)
+    assert graph.labels.tolist() == expected
+    assert graph.class_names == names
+
+
+@pytest.mark.parametrize("label", ["-5", "-5.0"])
+def test_other_negative_labels_are_named(tmp_path, label):
+    nodes = f"id,label,x\na,0,1\nb,{label},1\nc,1,1\nd,-100,1\n"
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes)
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "1 labels are negative, but neither -1 nor -100: nodes.csv" in fault
+    assert "line 3: -5" in fault
+
+
+def test_unknown_in_an_array_is_unknown_to_the_split(tmp_path):
+    nodes = "id,split,x\na,train,1\nb,val,1\nc,test,1\nd,,1\n"
+    labels = np.array([0, -100, 1, 1])
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes, labels_npy=labels)
+    (fault,) = faults_of(tmp_path)
+    assert "split have no label: nodes.csv line 3 (validation)" in fault
+
+
+@pytest.mark.parametrize("end", ["\f", "\x85", "\u2028"])
+def test_only_line_ends_end_a_comment(tmp_path, end):
+    (tmp_path / "clean").mkdir()
+    expected = read(write(tmp_path / "clean", edges_csv=EDGES, nodes_csv=NODES))
+    edges = f"# made by hand{end}\n" + EDGES.partition("\n")[2]
+    write(tmp_path, edges_csv=edges, nodes_csv=f"# so{end}\n" + NODES)
+    same(read(tmp_path), expected)
+
+
+@pytest.mark.parametrize("ahead", ["# c\n", "\n", "# c\n\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_loose_text_with_a_header_under_comments(tmp_path, ahead, end):
+    text = ahead + "source target\n0 1\n1 2\n3 2\n"
+    write(tmp_path, edges_txt=text.replace("\n", end), **FOUR)
+    assert read(tmp_path, RANDOM).adjacency.toarray().tolist() == ADJACENCY
+
+
+def test_loose_ids_with_brackets_and_other_blanks(tmp_path):
+    edges = "<a> b\xa0c\nb\xa0c d\n"
+    nodes = "id,label,x\n<a>,0,1\nb\xa0c,1,1\nd,0,1\n"
+    write(tmp_path, edges_txt=edges, nodes_csv=nodes)
+    assert read(tmp_path, RANDOM).n_edges == 2
+    write(tmp_path, edges_txt=edges + "b\xa0c e\n")
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "edges.txt line 3: 'e'" in fault
+
+
+def test_a_very_long_name_of_a_column(tmp_path):
+    nodes = NODES.replace("x0", "x" * 200_000)
+    graph = read(write(tmp_path, edges_csv=EDGES, nodes_csv=nodes))
+    assert graph.features.tolist() == [[1, 0], [0, 1], [1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("labels", [5, 7])
+def test_rows_of_another_number_than_the_features(tmp_path, labels):
+    nodes = "label,split\n0,train\n1,val\n0,test\n"
+    write(tmp_path, edges_csv="source,target\n0,1\n", nodes_csv=nodes)
+    write(tmp_path, features_npy=np.eye(4), labels_npy=np.zeros(labels, int))
+    first, second = faults_of(tmp_path)
+    assert f"labels: shape ({labels},), graph: 4 nodes" in first
+    assert "split: 3 rows, graph: 4 nodes" in second
+
+
+def test_a_column_with_the_usual_name_can_be_left_out(tmp_path):
+    write(tmp_path, edges_npy=np.array([[0, 1], [1, 2], [2, 3]]))
+    write(tmp_path, nodes_csv=NODES)
+    graph = read(tmp_path, columns="drop=id")
+    assert graph.node_ids is None and graph.n_edges == 3
+    (fault,) = faults_of(tmp_path, RANDOM, columns="drop=id,drop=label")
+    assert "there are no labels" in fault
+    faults = faults_of(tmp_path, RANDOM, columns="drop=id,split=label")
+    assert "3 nodes are in an unknown part of the split" in faults[0]
+    assert "there are no labels" in faults[1]
+
+
+def test_a_column_of_one_of_two_tables_can_be_named(tmp_path):
+    nodes = "id,kind\na,0\nb,1\nc,0\nd,1\n"
+    table = {"id": list("dcba"), "x": [4, 3, 2, 1], "f": [0, 0, 0, 0]}
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes, features_parquet=table)
+    graph = read(tmp_path, RANDOM, columns="label=kind,drop=f")
+    assert graph.labels.tolist() == [0, 1, 0, 1]
+    assert graph.features.tolist() == [[1], [2], [3], [4]]
+
+
+def test_weights_that_are_texts_can_be_left_out(tmp_path):
+    edges = "source,target,weight\na,b,heavy\nb,c,light\nc,d,light\n"
+    write(tmp_path, edges_csv=edges, nodes_csv=NODES)
+    graph = read(tmp_path, columns="drop=weight")
+    assert graph.adjacency.toarray().tolist() == ADJACENCY
+
+
+def test_options_of_other_forms_are_refused_or_reported(tmp_path, caplog):
+    (tmp_path / "mine").mkdir()
+    graph = read(write(tmp_path / "mine", edges_csv=EDGES, nodes_csv=NODES))
+    place = tmp_path / "store"
+    store.write_store(graph, place)
+    with pytest.raises(DataError, match="given:3: .* a store, which has one"):
+        read(place, "given:3")
+    read(place, columns="drop=x", missing_features="degree")
+    assert "--columns=drop=x: not used" in caplog.text
+    assert "--missing_features=degree: not used" in caplog.text
+    with pytest.raises(DataError, match="drop=x: .* no table"):
+        read(archive(tmp_path / "x.npz"), RANDOM, columns="drop=x")
 
 
 # One .npz file.
@@ -628,6 +816,20 @@ def test_a_cut_archive_is_refused(tmp_path, cut):
         ({"adj_shape": np.array([4, 5])}, "expected a square adjacency"),
         ({"train_mask": np.ones(4, bool)}, "expected train_masks, val_masks"),
         ({"attr_matrix": np.array(list("abcd"))}, "'attr_matrix': expected"),
+        ({"attr_matrix": np.array(1.0)}, "features: expected a matrix"),
+        ({"class_names": np.array(["p", "p"])}, "vector of distinct names"),
+        ({"node_ids": np.array(["a", "", "c", "d"])}, "node 1 has an empty"),
+        ({"node_ids": np.arange(3)}, "ids: expected one for each of 4 nodes"),
+        (
+            {
+                "adj_indptr": None,
+                "adj_shape": None,
+                "attr_matrix": np.array(1.0),
+                "labels": np.array(1),
+                "edges": np.array([[0, 1]]),
+            },
+            "neither features nor labels",
+        ),
     ],
 )
 def test_archives_that_are_no_graph(tmp_path, changes, message):
@@ -670,12 +872,78 @@ def test_musae_features_of_unknown_nodes_are_named(tmp_path):
     assert "features.json: 1 keys are no nodes: '9'" in fault
 
 
-@pytest.mark.parametrize("content", ["[]", '{"0": 1}', "{", '{"0": [-1]}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"0": 1}',
+        "{",
+        '{"0": [-1]}',
+        '{"0": [[1, 2]]}',
+        '{"0": ["1"]}',
+        '{"0": [1.5]}',
+        '{"0": ' + "[" * 200_000,
+    ],
+)
 def test_musae_features_of_another_form(tmp_path, content):
     musae(tmp_path)
     write(tmp_path, features_json=content)
     with pytest.raises(DataError, match=r"features.json"):
         read(tmp_path, "random:0.5/0.5/0")
+
+
+def test_a_musae_table_in_another_encoding(tmp_path):
+    write(musae(tmp_path), target_csv="id,größe\n0,1\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"target.csv: .* UTF-?8"):
+        read(tmp_path, "random:0.5/0.5/0")
+
+
+@pytest.mark.parametrize("value", ["0.5", "x"])
+def test_several_labels_of_other_values_in_parquet(tmp_path, value):
+    number = float(value) if value == "0.5" else value
+    others = [1.0, 0.0, 1.0] if value == "0.5" else ["1", "0", "1"]
+    table = {"id": list("abcd"), "x": [1, 2, 3, 4]}
+    table |= {"label:p": [1, 1, 0, 0], "label:q": [*others, number]}
+    write(tmp_path, edges_csv=EDGES, nodes_parquet=table)
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert f"that are not 0 or 1: nodes.parquet row 3: {value}" in fault
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_a_feature_that_is_not_finite_is_named(tmp_path, kind):
+    matrix = np.eye(4)
+    matrix[2, 3] = np.inf
+    if kind == "sparse":
+        write(tmp_path, features_npz=sparse.csr_array(matrix))
+    else:
+        write(tmp_path, features_npy=matrix)
+    write(tmp_path, edges_npy=np.array([[0, 1]] * 3), labels_npy=np.arange(4))
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "32 bits: node 2, feature 3 (from 0): inf" in fault
+
+
+def test_a_number_that_only_python_reads_is_named(tmp_path):
+    text = "source,target,weight\na,b,1\nb,c,1_0\nc,d,NA\n"
+    write(tmp_path, edges_csv=text, nodes_csv=NODES)
+    (fault,) = faults_of(tmp_path)
+    assert "1 values are no numbers: edges.csv line 3: '1_0'" in fault
+
+
+def test_a_text_late_in_a_column_of_truths_is_named(tmp_path):
+    nodes = "id,label,good\n" + "".join(
+        f"{i:08d},{i % 2},true\n" for i in range(100_000)
+    )
+    write(tmp_path, edges_csv="source,target\n00000000,00000001\n")
+    write(tmp_path, nodes_csv=nodes + "last,0,maybe\n")
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "column 'good': 1 values are no truth values" in fault
+    assert "nodes.csv line 100002: 'maybe'" in fault
+
+
+def test_labels_without_columns_are_refused(tmp_path):
+    write(tmp_path, edges_npy=np.array([[0, 1]] * 3), features_npy=np.eye(4))
+    (fault,) = faults_of(write(tmp_path, labels_npy=np.ones((4, 0))), RANDOM)
+    assert "labels: shape (4, 0)" in fault
 
 
 # Whole kinds.

@@ -184,3 +184,21 @@ def test_evaluation_leaves_out_nodes_without_label(
     words["nodes"] = str(listed)
     with pytest.raises(DataError, match="no labelled node to score"):
         training.evaluate(dataclasses.replace(config, **words))
+
+
+def test_a_folder_in_place_of_the_file_is_refused_first(run, tmp_path):
+    config, _ = run
+    (tmp_path / "x.csv").mkdir()
+    words = {"predictions": str(tmp_path / "x.csv"), "overwrite": True}
+    with pytest.raises(run_folder.RunFolderError, match="is a folder"):
+        predict.predict(dataclasses.replace(config, **words))
+
+
+def test_evaluation_of_another_split_is_refused(run, monkeypatch):
+    config, graph = run
+    swapped = graph.with_split(
+        graph.test_nodes, graph.val_nodes, graph.train_nodes
+    )
+    monkeypatch.setattr(training, "load_graph", lambda config: swapped)
+    with pytest.raises(run_folder.RunFolderError, match="other training or"):
+        training.evaluate(dataclasses.replace(config, overwrite=True))

@@ -38,6 +38,7 @@ RECORD_KEYS = {
     "flags",
     "graph",
     "machine",
+    "selection_checksum",
     "macro_f1",
     "micro_f1",
     "multi_label",

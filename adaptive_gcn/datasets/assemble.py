@@ -53,6 +53,8 @@ def assemble(
     try:
         graph = _graph_of(parts, labels, codes)
     except GraphError as error:
+        _check_one_weight(parts, faults)
+        faults.check()
         faults.add(f"{parts.name}: {error}", "mend it")
         faults.check()
     if parts.features is None and missing_features == "degree":
@@ -129,16 +131,54 @@ def _check_weights(parts: GraphParts, faults: Faults) -> None:
             "give one number an edge",
         )
         return
-    with np.errstate(over="ignore"):
-        parts.weights = weights = weights.astype(np.float32)
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    with np.errstate(over="ignore", under="ignore"):
+        parts.weights = kept = weights.astype(np.float32)
+    is_good = np.isfinite(weights) & (weights >= 0)
+    lost = is_good & (~np.isfinite(kept) | ((kept == 0) & (weights != 0)))
+    _add_weights(
+        parts, weights, ~is_good, "that is negative or not finite", faults
+    )
+    _add_weights(
+        parts, weights, lost, "that 32 bits cannot hold; scale them", faults
+    )
+
+
+def _add_weights(
+    parts: GraphParts,
+    weights: npt.NDArray[Any],
+    bad: npt.NDArray[np.bool_],
+    problem: str,
+    faults: Faults,
+) -> None:
+    if bad.any():
+        faults.add(
+            f"{parts.name}: {np.count_nonzero(bad)} edges have a weight "
+            f"{problem}",
+            "expected weights above 0 (0: no edge); mend or drop these edges",
+            np.flatnonzero(bad),
+            lambda k: f"{parts.entry_place(k)}: {weights[k]:g}",
+        )
+
+
+def _check_one_weight(parts: GraphParts, faults: Faults) -> None:
+    weights = parts.weights
+    if weights is None:
+        return
+    ends = np.sort([parts.sources, parts.targets], axis=0).astype(np.int64)
+    keys = ends[0] * parts.n_nodes + ends[1]
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    before = first[group]
+    bad = np.flatnonzero((weights != weights[before]) & (ends[0] != ends[1]))
     if bad.size:
         faults.add(
-            f"{parts.name}: {bad.size} edges have a weight that is negative "
-            "or not finite",
-            "expected weights above 0 (0: no edge); mend or drop these edges",
+            f"{parts.name}: {bad.size} entries have another weight than an "
+            "earlier entry of the same edge, in this or the other direction",
+            "give each edge one weight, as their sum",
             bad,
-            lambda k: f"{parts.entry_place(k)}: {weights[k]:g}",
+            lambda k: (
+                f"{parts.entry_place(k)}: {weights[k]:g}, before it "
+                f"{weights[before[k]]:g}"
+            ),
         )
 
 
@@ -154,6 +194,8 @@ def _leave_out_zeros(parts: GraphParts) -> None:
             n_zero,
             parts.entry_place(int(np.argmin(kept))),
         )
+        place, places = parts.entry_place, np.flatnonzero(kept)
+        parts.entry_place = lambda k: place(int(places[k]))
         parts.sources, parts.targets, parts.weights = (
             each[kept] for each in (parts.sources, parts.targets, parts.weights)
         )
@@ -190,31 +232,34 @@ def _check_finite(parts: GraphParts, features: Any, faults: Faults) -> None:
     if sparse.issparse(features):
         parts.features = features = sparse.csr_array(features)
     rows: list[npt.NDArray[Any]] = []
-    n_bad = 0
+    columns: list[npt.NDArray[Any]] = []
     for start, block in row_blocks(features):
-        bad = _not_finite(block)
-        n_bad += len(bad)
-        rows.append(start + np.unique(bad))
-    if n_bad:
+        row, column = _not_finite(block)
+        rows.append(start + row)
+        columns.append(column)
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    if row.size:
         faults.add(
-            f"{parts.name}: {n_bad} feature values are missing or not finite "
-            "in 32 bits",
+            f"{parts.name}: {row.size} feature values are missing or not "
+            "finite in 32 bits",
             "fill, scale or drop these",
-            np.concatenate(rows),
-            parts.node_place,
+            range(row.size),
+            lambda i: (
+                f"{parts.node_place(int(row[i]))}, feature {column[i]} (from "
+                f"0): {features[row[i], column[i]]:g}"
+            ),
         )
 
 
-def _not_finite(block: Any) -> npt.NDArray[Any]:
-    """The row of each value that is not finite."""
+def _not_finite(block: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Row and column of each value that is not finite."""
     values = block.data if sparse.issparse(block) else block
     with np.errstate(over="ignore"):
         bad = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
     if sparse.issparse(block):
-        bad = np.searchsorted(block.indptr, bad, "right") - 1
-    else:
-        bad = bad // block.shape[1]
-    return bad
+        rows = np.searchsorted(block.indptr, bad, "right") - 1
+        return rows, block.indices[bad]
+    return bad // block.shape[1], bad % block.shape[1]
 
 
 def _chosen_split(
@@ -232,6 +277,13 @@ def _chosen_split(
             "give one, or --split=random:0.6/0.2/0.2"
             if not n_splits
             else f"use --split=given:0 to given:{n_splits - 1}",
+        )
+        return none
+    if parts.splits.shape[1] != parts.n_nodes:
+        faults.add(
+            f"{parts.name}: split: {parts.splits.shape[1]} rows, graph: "
+            f"{parts.n_nodes} nodes",
+            "give one row a node, in the order of the nodes",
         )
         return none
     if n_splits > 1:

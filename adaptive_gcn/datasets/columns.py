@@ -16,6 +16,8 @@ _SYNONYMS = {
     "label": ("label", "class", "category"),
     "split": ("split", "partition", "subset"),
 }
+EDGE_PARTS = ("source", "target", "weight")
+NODE_PARTS = ("id", "label", "split")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,17 +27,22 @@ class Columns:
     Attributes:
         named: The user's own names, by part.
         dropped: Columns to leave out.
+        seen: The columns of the tables that were read.
+        found: The parts in `named` that a table had.
     """
 
     named: dict[str, str]
     dropped: tuple[str, ...] = ()
+    seen: dict[str, None] = dataclasses.field(default_factory=dict)
+    found: set[str] = dataclasses.field(default_factory=set)
 
     @classmethod
     def parse(cls, text: str) -> Columns:
         """Understand `--columns`.
 
         Raises:
-            DataError: If it names a part that there is not.
+            DataError: If it names a part that there is not, or gives a part
+                or a column twice.
         """
         pairs = [word.partition("=") for word in text.split(",") if word]
         known = (*_SYNONYMS, "drop")
@@ -49,22 +56,53 @@ class Columns:
         named = {part.strip(): name for part, _, name in pairs}
         dropped = [name for part, _, name in pairs if part.strip() == "drop"]
         named.pop("drop", None)
+        for parts in (EDGE_PARTS, NODE_PARTS):
+            used = [name for part, _, name in pairs if part.strip() in parts]
+            _check_once(text, [*used, *dropped])
+        _check_once(text, [p.strip() for p, *_ in pairs if p.strip() != "drop"])
         return cls(named, tuple(dropped))
 
     def find(self, part: str, names: Iterable[str]) -> str | None:
-        """The column that plays a part, or None.
-
-        Raises:
-            DataError: If the user named one that is not there.
-        """
+        """The column that plays a part and no other, or None."""
         names = list(names)
         if part in self.named:
-            if self.named[part] in names:
-                return self.named[part]
-            raise DataError(
-                f"--columns={part}={self.named[part]}: there is no such "
-                f"column. Received: {', '.join(names[:20])}"
-            )
-        lower = {name.strip().lower(): name for name in reversed(names)}
+            return self.named[part] if self.named[part] in names else None
+        parts = EDGE_PARTS if part in EDGE_PARTS else NODE_PARTS
+        taken = {*self.dropped, *(self.named.get(each) for each in parts)}
+        free = [name for name in reversed(names) if name not in taken]
+        lower = {name.strip().lower(): name for name in free}
         synonyms = _SYNONYMS[part]
         return next((lower[each] for each in synonyms if each in lower), None)
+
+    def note(self, names: Iterable[str], parts: Iterable[str]) -> None:
+        """Remember the columns of a table, and which parts they may play."""
+        names = list(names)
+        self.seen.update(dict.fromkeys(names))
+        self.found.update(p for p in parts if self.named.get(p) in names)
+
+    def check(self) -> None:
+        """Refuse names that no table had.
+
+        Raises:
+            DataError: If there is one.
+        """
+        pairs = [
+            (part, self.named[part], part in self.found) for part in self.named
+        ]
+        pairs += [("drop", name, name in self.seen) for name in self.dropped]
+        for part, name, there in pairs:
+            if not there:
+                received = ", ".join(list(self.seen)[:20]) or "no table"
+                raise DataError(
+                    f"--columns={part}={name}: there is no such column. "
+                    f"Received: {received}"
+                )
+
+
+def _check_once(text: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(
+                f"--columns={text}: {name} is there twice; expected one part "
+                "a column, and one column a part"
+            )

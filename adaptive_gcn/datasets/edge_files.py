@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from adaptive_gcn.datasets import tables
-from adaptive_gcn.datasets.columns import Columns
+from adaptive_gcn.datasets.columns import EDGE_PARTS, Columns
 from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS
 from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
@@ -91,25 +91,31 @@ def _of_scipy(path: pathlib.Path) -> Edges:
 
 
 def _chunked(ids: npt.NDArray[Any]) -> pa.ChunkedArray:
-    return pa.chunked_array([np.ascontiguousarray(ids, np.int64)])
+    column = pa.chunked_array([np.ascontiguousarray(ids)])
+    return tables.integer_ids(column)
 
 
 def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
     def has_header(first: list[str], second: list[str]) -> bool:
         if columns.find("source", first) and columns.find("target", first):
             return True
-        ids = [
-            all(map(tables.is_integer, each[:2])) for each in (first, second)
-        ]
-        return bool(second) and ids == [False, True]
+        names = not any(map(tables.is_integer, first[:2]))
+        ids = len(second) > 1 and all(map(tables.is_integer, second[:2]))
+        return names and ids
 
     def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
         weight = columns.find("weight", names) or "2"
         return {name: "number" if name == weight else "text" for name in names}
 
     table = tables.read_table(path, kinds_of, faults, has_header)
+    columns.note(table.columns, EDGE_PARTS)
+    for name in columns.dropped:
+        if table.columns.pop(name, None) is not None:
+            _LOG.info("%s: left out: column %r", path.name, name)
     ends = _ends(table, columns)
     sources, targets = (_ids(table, name) for name in ends)
+    if table.has_header:
+        _check_header(table, ends, (sources, targets), columns)
     return Edges(
         path,
         sources,
@@ -137,6 +143,24 @@ def _ends(table: tables.Table, columns: Columns) -> tuple[str, str]:
             *names[:2],
         )
     return names[0], names[1]
+
+
+def _check_header(
+    table: tables.Table,
+    ends: tuple[str, str],
+    ids: tuple[pa.ChunkedArray, pa.ChunkedArray],
+    columns: Columns,
+) -> None:
+    """Refuse a first line that may be names or an edge."""
+    if all(columns.find(part, ends) for part in ("source", "target")):
+        return
+    for name in ends:
+        if any(name in each.unique().to_pylist() for each in ids):
+            raise DataError(
+                f"{table.path}: the first line is taken as the names of the "
+                f"columns, but {name!r} is an id too; put a line "
+                "source,target before it, or rename the columns"
+            )
 
 
 def _ids(table: tables.Table, name: str) -> pa.ChunkedArray:

@@ -5,6 +5,7 @@ docs/own_graph.md has the forms.
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 
@@ -25,6 +26,8 @@ from adaptive_gcn.datasets.graphsage import read_graphsage
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import Graph
 
+_LOG = logging.getLogger(__name__)
+
 
 def read_folder(
     place: str | os.PathLike[str], options: FolderOptions | None = None
@@ -44,10 +47,12 @@ def read_folder(
         )
     if (path / store.MANIFEST).is_file():
         graph = store.read_store(path)
+        _check_unused(path, "a store", options)
         return splits.with_rule(graph, options.split, options.split_seed)
     named = _graphsage_name(path)
     if named:
         graph = read_graphsage(path, named)
+        _check_unused(path, "a folder of GraphSAGE", options)
         return splits.with_rule(graph, options.split, options.split_seed)
     faults = Faults()
     return assemble(
@@ -59,6 +64,23 @@ def read_folder(
     )
 
 
+def _check_unused(
+    path: pathlib.Path, what: str, options: FolderOptions
+) -> None:
+    """Refuse or report options that bear on other forms only."""
+    if options.split.kind == "given" and options.split.index:
+        raise DataError(
+            f"--split=given:{options.split.index}: {path} is {what}, which "
+            "has one split; use --split=given"
+        )
+    for flag, value, usual in (
+        ("columns", options.columns, ""),
+        ("missing_features", options.missing_features, "refuse"),
+    ):
+        if value != usual:
+            _LOG.warning("--%s=%s: not used: %s is %s", flag, value, path, what)
+
+
 def _graphsage_name(path: pathlib.Path) -> str:
     """The name of the only data set in GraphSAGE's form there, or ""."""
     graphs = [*path.glob("*-G.json"), *path.glob("*-G.json.xz")]
@@ -68,14 +90,15 @@ def _graphsage_name(path: pathlib.Path) -> str:
 def _read(
     path: pathlib.Path, options: FolderOptions, faults: Faults
 ) -> GraphParts:
+    columns = Columns.parse(options.columns)
     if path.is_file():
         if path.suffix != ".npz":
             raise DataError(
                 f"--dataset_dir={path}: expected a folder, or one .npz file "
                 "with edges, features and labels"
             )
+        columns.check()
         return node_npz.read_node_npz(path, faults)
-    columns = Columns.parse(options.columns)
     published = musae.find(path)
     if published:
         return musae.read_musae(path, published, columns, faults)
@@ -84,6 +107,7 @@ def _read(
         return table_graph.read_tables(path, files, columns, faults)
     archives = sorted(path.glob("*.npz"))
     if len(archives) == 1:
+        columns.check()
         return node_npz.read_node_npz(archives[0], faults)
     raise DataError(
         f"--dataset_dir={path}: expected a file edges.csv (or .tsv, .txt, "

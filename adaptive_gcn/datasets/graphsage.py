@@ -85,6 +85,8 @@ def read_graphsage(
         row_of[each]
         for each in link_ends.resolve(nodes, links, ends, str(files["graph"]))
     )
+    if links.weighted:
+        _LOG.warning("%s: weights of links are not used", files["graph"].name)
     del links  # 200 MB for Reddit.
     nodes = _ordered(nodes, np.argsort(row_of))
     classes, n_classes, faults = _classes(nodes, files["class_map"])

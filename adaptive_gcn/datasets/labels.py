@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,11 @@ from adaptive_gcn.graph import UNLABELLED
 
 _LOG = logging.getLogger(__name__)
 
-MISSING = ("", "-1", "-100")
+_GAPS = ("", "NA", "NaN", "nan")
+MISSING = (*_GAPS, "-1", "-100")
+_UNKNOWN = (-1, -100)
+_MARKS = (*MISSING, "-1.0", "-100.0", "0", "1", "0.0", "1.0")
+_WHOLE = re.compile(r"(-?[0-9]+)(\.0*)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +46,9 @@ class Labels:
 def read_labels(parts: GraphParts, faults: Faults) -> Labels:
     """Understand `parts.labels`.
 
-    Missing are: an empty text, any negative integer, not-a-number, and a row
-    of which one value is missing. Texts that are all integers are integers.
-    Rows of 0 and 1 that hold one 1 each are classes.
+    Missing are: an empty text, NA, not-a-number, -1, -100, and a row of which
+    one value is missing. Texts that are all whole numbers are integers. Rows
+    of 0 and 1 that hold one 1 each are classes.
     """
     values = parts.labels
     unknown = Labels(np.full(parts.n_nodes, UNLABELLED))
@@ -52,16 +57,25 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
         return unknown
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if values.ndim not in (1, 2) or len(values) != parts.n_nodes:
+    if (
+        values.ndim not in (1, 2)
+        or len(values) != parts.n_nodes
+        or not values.size
+    ):
         faults.add(
             f"{parts.name}: labels: shape {values.shape}, graph: "
             f"{parts.n_nodes} nodes",
             "give one label, or one row of labels, a node",
         )
         return unknown
+    if values.dtype.kind == "U":
+        values = _plain(parts, values)
     numbers = _as_integers(values)
+    if numbers is not None:
+        _check_negative(parts, numbers, faults)
+        numbers = np.maximum(numbers, UNLABELLED)
     if values.ndim == 2:
-        return _rows(parts, numbers, faults) or unknown
+        return _rows(parts, values, numbers, faults) or unknown
     if numbers is None:
         return _named(parts, values, faults) or unknown
     if parts.class_names is not None:
@@ -69,6 +83,45 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
     if np.all(numbers < 0):
         faults.add(f"{parts.name}: no node has a label", "label some nodes")
     return Labels(numbers)
+
+
+def _plain(parts: GraphParts, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Texts; without a point, if all that are known are like "2" or "2.0"."""
+    gaps = np.isin(values, _GAPS)
+    named = np.count_nonzero(gaps & (values != ""))
+    if named:
+        _LOG.warning(
+            "%s: %d labels NA or NaN are read as unknown", parts.name, named
+        )
+    known = values[~gaps]
+    found = [_WHOLE.fullmatch(each) for each in known.tolist()]
+    if len(known) and all(found):
+        plain = np.full(values.shape, "", dtype=values.dtype)
+        plain[~gaps] = [match[1] for match in found if match]
+        return plain
+    return values
+
+
+def exceeds_int64(values: npt.NDArray[Any]) -> bool:
+    """Whether unsigned integers are too large to be `np.int64`."""
+    return values.dtype.kind == "u" and bool(
+        values.max(initial=0) > np.iinfo(np.int64).max
+    )
+
+
+def _check_negative(
+    parts: GraphParts, numbers: npt.NDArray[np.int64], faults: Faults
+) -> None:
+    rows = numbers.reshape(len(numbers), -1)
+    bad = ((rows < 0) & ~np.isin(rows, _UNKNOWN)).any(axis=1)
+    if bad.any():
+        faults.add(
+            f"{parts.name}: {np.count_nonzero(bad)} labels are negative, but "
+            "neither -1 nor -100",
+            "use -1 where unknown, or number the classes from 0",
+            np.flatnonzero(bad),
+            lambda v: f"{parts.node_place(v)}: {rows[v].min()}",
+        )
 
 
 def _as_integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
@@ -85,7 +138,7 @@ def _as_integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
         filled = np.where(np.isnan(values), -1.0, values)
         whole = np.all(np.abs(filled) < 2**53) and np.all(filled % 1 == 0)
         return filled.astype(np.int64) if whole else None
-    if values.dtype.kind in "iub":
+    if values.dtype.kind in "iub" and not exceeds_int64(values):
         return values.astype(np.int64)
     return None
 
@@ -95,8 +148,8 @@ def _named(
 ) -> Labels | None:
     if values.dtype.kind != "U":
         faults.add(
-            f"{parts.name}: labels: expected integers or texts, received "
-            f"{values.dtype}",
+            f"{parts.name}: labels: expected integers of 64 bits or texts, "
+            f"received {values.dtype}",
             "number or name the classes",
         )
         return None
@@ -124,11 +177,20 @@ def _within(
 
 
 def _rows(
-    parts: GraphParts, numbers: npt.NDArray[np.int64] | None, faults: Faults
+    parts: GraphParts,
+    values: npt.NDArray[Any],
+    numbers: npt.NDArray[np.int64] | None,
+    faults: Faults,
 ) -> Labels | None:
     problem = f"{parts.name}: multi-label targets"
     if numbers is None:
-        faults.add(f"{problem} that are not 0 or 1", "use 0 and 1")
+        odd = ~np.isin(values.astype("U"), _MARKS)
+        faults.add(
+            f"{problem} that are not 0 or 1",
+            "use 0 and 1",
+            np.flatnonzero(odd.any(axis=1)),
+            lambda v: f"{parts.node_place(v)}: {values[v][odd[v]][0]}",
+        )
         return None
     bad = np.flatnonzero((numbers > 1).any(axis=1))
     if bad.size:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from adaptive_gcn.adjacency import MOST_NODES
 from adaptive_gcn.datasets import table_graph
 from adaptive_gcn.datasets.columns import Columns
 from adaptive_gcn.datasets.faults import Faults
@@ -78,14 +79,15 @@ def _features(
             lambda i: repr(keys[i]),
         )
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    try:
-        indices = np.array([each for row in rows for each in row], np.int64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(
-            f"{path}: expected lists of numbers of features: {error}"
-        ) from error
-    if indices.size and indices.min() < 0:
-        raise DataError(f"{path}: {indices.min()}: expected a number >= 0")
+    values = [each for row in rows for each in row]
+    for each in values:
+        if type(each) is not int or not 0 <= each < MOST_NODES:
+            raise DataError(
+                f"{path}: expected lists of integers from 0 to "
+                f"{MOST_NODES - 1}, numbers of features. Received: "
+                f"{repr(each)[:60]}"
+            )
+    indices = np.array(values, np.int64)
     width = int(indices.max(initial=0)) + 1
     data = np.ones(len(indices), np.float32)
     features = sparse.csr_array((data, indices, indptr), (len(rows), width))
@@ -100,7 +102,7 @@ def _read_json(path: pathlib.Path) -> dict[str, list[Any]]:
         if all(isinstance(each, list) for each in content.values()):
             return dict(content)
         reason = "a value that is no list"
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         reason = str(error)
     raise DataError(
         f"{path}: expected a JSON object of lists. Received: {reason}; {ADVICE}"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from adaptive_gcn.datasets import npy_stream, tables
-from adaptive_gcn.datasets.columns import LABEL_PREFIX, Columns
+from adaptive_gcn.datasets.columns import LABEL_PREFIX, NODE_PARTS, Columns
 from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS
 from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
@@ -80,12 +80,10 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
         }
 
     table = tables.read_table(path, kinds_of, faults, multiline=True)
+    columns.note(table.columns, NODE_PARTS)
     found = _parts(columns, list(table.columns))
     for name in columns.dropped:
-        if table.columns.pop(name, None) is None:
-            raise DataError(
-                f"--columns=drop={name}: {path.name} has no such column"
-            )
+        table.columns.pop(name, None)
     id_, label, split = (
         table.columns.pop(name) if name else None for name in found.values()
     )
@@ -103,9 +101,7 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
 
 def _parts(columns: Columns, names: Sequence[str]) -> dict[str, str | None]:
     """The columns of ids, labels and split."""
-    return {
-        part: columns.find(part, names) for part in ("id", "label", "split")
-    }
+    return {part: columns.find(part, names) for part in NODE_PARTS}
 
 
 def _ids(

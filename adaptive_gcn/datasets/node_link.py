@@ -75,12 +75,14 @@ class Links:
         targets: [n_links] int64.
         others: The ends that are not such integers; the end v < 0 is
             `others[-1 - v]`: a string, an integer or `Odd`.
+        weighted: Whether a link has a weight, which is not read.
     """
 
     key: str
     sources: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
     others: tuple[str | int | Odd, ...]
+    weighted: bool = False
 
     def end(self, value: int) -> str:
         """How the file writes an end."""
@@ -347,12 +349,14 @@ def _read_links(events: _Events, key: str) -> Links:
     codes: dict[str | int | Odd, int] = {}
     ends = {"source": _Ends(codes), "target": _Ends(codes)}
     source, target = (each.values for each in ends.values())
-    n_links, inside, end = 0, False, None
+    n_links, inside, end, weighted = 0, False, None, False
     # One flat loop, as Reddit has 116 million tokens here; the commonest
     # first.
     for event, value in events:
         if event == "map_key":
             end = ends.get(value)
+            if end is None and value == "weight":
+                weighted = True
         elif event == "number" and inside:
             if end is None:
                 continue
@@ -384,4 +388,5 @@ def _read_links(events: _Events, key: str) -> Links:
         np.asarray(source, np.int64),
         np.asarray(target, np.int64),
         tuple(codes),
+        weighted,
     )

@@ -21,6 +21,7 @@ from scipy import sparse
 
 from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.graph_parts import PARTS, GraphParts
+from adaptive_gcn.datasets.labels import exceeds_int64
 from adaptive_gcn.datasets.sparse_npz import Parts, open_npz, read_matrix
 from adaptive_gcn.errors import DataError
 
@@ -55,14 +56,13 @@ def read_node_npz(path: pathlib.Path, faults: Faults) -> GraphParts:
         features = _features(archive)
         labels = _optional(archive, "labels", "iufbU")
         for each in (features, labels):
-            if n_nodes is None and each is not None:
+            if n_nodes is None and each is not None and each.ndim:
                 n_nodes = each.shape[0]
         if n_nodes is None:
             raise DataError(
                 f"{path}: neither features nor labels nor adj_shape tell the "
                 "number of nodes; add one of these"
             )
-        names = _optional(archive, "class names", "U")
         return GraphParts(
             path.stem,
             n_nodes,
@@ -71,10 +71,40 @@ def read_node_npz(path: pathlib.Path, faults: Faults) -> GraphParts:
             weights,
             features,
             labels,
-            class_names=None if names is None else tuple(names.tolist()),
+            class_names=_class_names(archive),
             splits=_splits(archive, n_nodes, faults),
-            node_ids=_optional(archive, "ids", "iuU"),
+            node_ids=_ids(archive, n_nodes),
         )
+
+
+def _class_names(archive: Parts) -> tuple[str, ...] | None:
+    names = _optional(archive, "class names", "U")
+    if names is None:
+        return None
+    if names.ndim != 1 or len(np.unique(names)) != len(names):
+        raise DataError(
+            f"{archive.path}: class_names: expected a vector of distinct "
+            f"names. Received: {str(names.tolist())[:60]}"
+        )
+    return tuple(names.tolist())
+
+
+def _ids(archive: Parts, n_nodes: int) -> npt.NDArray[Any] | None:
+    """Integers of 64 bits with sign, or texts."""
+    ids = _optional(archive, "ids", "iuU")
+    if ids is None:
+        return None
+    if ids.shape != (n_nodes,):
+        raise DataError(
+            f"{archive.path}: ids: expected one for each of {n_nodes} nodes. "
+            f"Received: shape {ids.shape}"
+        )
+    if ids.dtype.kind == "U" and not np.all(ids != ""):
+        raise DataError(
+            f"{archive.path}: ids: node {int(np.argmax(ids == ''))} has an "
+            "empty one; give it one"
+        )
+    return ids.astype("U") if exceeds_int64(ids) else ids
 
 
 def _found(archive: Parts, part: str) -> str | None:

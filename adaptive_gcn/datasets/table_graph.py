@@ -55,6 +55,7 @@ def read_tables(
         features = node_files.read_features(files["features"], columns, faults)
     if "labels" in files:
         labels = node_files.read_label_array(files["labels"])
+    columns.check()
     if isinstance(features, Nodes):
         nodes, features = _joined(nodes, features, faults)
     parts = GraphParts(folder.resolve().name, 0, *_no_ends())
@@ -155,6 +156,7 @@ def _number(
     if ids is None:
         n_rows = _n_rows(parts, edges)
         if n_rows is not None:
+            _check_shape(edges, n_rows, faults)
             _take_numbers(parts, edges, n_rows)
             return
     columns = [edges.sources, edges.targets]
@@ -167,6 +169,7 @@ def _number(
     else:
         sources, targets, ids = tables.of_one_type([*columns, ids])
     parts.n_nodes = len(ids)
+    _check_shape(edges, parts.n_nodes, faults)
     parts.node_ids = node_files.as_array(ids)
     known = ids.combine_chunks()
     unknown = []
@@ -185,6 +188,14 @@ def _n_rows(parts: GraphParts, edges: Edges) -> int | None:
         if each is not None:
             return int(each.shape[0])
     return edges.n_nodes
+
+
+def _check_shape(edges: Edges, n_nodes: int, faults: Faults) -> None:
+    if edges.n_nodes not in (None, n_nodes):
+        faults.add(
+            f"{edges.path.name}: {edges.n_nodes} rows, graph: {n_nodes} nodes",
+            "give a matrix with one row and one column a node",
+        )
 
 
 def _take_numbers(parts: GraphParts, edges: Edges, n_rows: int) -> None:

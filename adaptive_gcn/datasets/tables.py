@@ -30,6 +30,14 @@ SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
 _HEAD_BYTES = 2**20
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 _INTEGER = re.compile(r"-?[0-9]+")
+_LINE_END = re.compile(r"\r\n|\n|\r")
+_BLANKS = " \t\r\n"
+_WEB_PAGE = re.compile(rb"\s*<(!|\?|html|head)", re.IGNORECASE)
+_NULLS = frozenset(pa_csv.ConvertOptions().null_values)
+_TRUTHS = _NULLS.union(
+    pa_csv.ConvertOptions().true_values, pa_csv.ConvertOptions().false_values
+)
+csv.field_size_limit(2**31 - 1)  # Pyarrow has no such limit.
 
 # Whether the first row names the columns, given that row and the next.
 HeaderRule = Callable[[list[str], list[str]], bool]
@@ -122,7 +130,7 @@ def _check_content(path: pathlib.Path, parquet: bool = False) -> None:
         if parquet
         else (
             not head.strip()
-            or head.lstrip()[:1] == b"<"
+            or _WEB_PAGE.match(head)
             or head.startswith(b"version https://git-lfs")
         )
     )
@@ -153,7 +161,7 @@ class _Text:
             head = file.read(_HEAD_BYTES)
         # A head may end within a letter of several bytes.
         whole = head[: head.rfind(b"\n") + 1] or head
-        lines = whole.decode("utf-8-sig").splitlines()
+        lines = _LINE_END.split(whole.decode("utf-8-sig"))
         ahead = itertools.takewhile(_is_comment, lines)
         n_ahead = len(list(ahead))
         lines = [line for line in lines[n_ahead:] if not _is_comment(line)]
@@ -187,7 +195,8 @@ class _Text:
         if not self.is_loose:
             return str(self.path)
         data = self.path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-        data = data.replace(b"\r", b"\n").replace(b"\t", b" ")
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        data = data.replace(b"\t", b" ")
         # Lines keep their numbers up to the first row, which are skipped.
         head, body = _split_lines(data, self.n_skipped)
         if b"#" in body:
@@ -242,7 +251,7 @@ def _split_lines(data: bytes, n: int) -> tuple[bytes, bytes]:
 
 
 def _is_comment(line: str) -> bool:
-    return line.lstrip()[:1] in ("#", "")
+    return line.lstrip(_BLANKS)[:1] in ("#", "")
 
 
 def _delimiter(path: pathlib.Path, line: str) -> str:
@@ -256,7 +265,7 @@ def _delimiter(path: pathlib.Path, line: str) -> str:
 
 def _squeezed(delimiter: str) -> Callable[[str], str]:
     if delimiter == " ":
-        return lambda line: " ".join(line.split())
+        return lambda line: " ".join(re.findall(f"[^{_BLANKS}]+", line))
     return str
 
 
@@ -323,18 +332,22 @@ def _plain_type(found: Any) -> Any:
 def _bad_values(
     text: _Text, table: pa.Table, types: dict[str, Any], faults: Faults
 ) -> bool:
-    """Note the values of number columns that are no numbers."""
+    """Note the values of number columns that are none, and of truths."""
     found = False
     for name, column in zip(text.names, table.columns, strict=True):
-        if not pa.types.is_floating(types[name]):
+        if pa.types.is_string(types[name]):
             continue
+        is_truth = pa.types.is_boolean(types[name])
+        fits, noun = (
+            (_is_truth, "truth values") if is_truth else (_is_number, "numbers")
+        )
         values = column.to_pylist()
-        bad = [row for row, value in enumerate(values) if not _is_number(value)]
+        bad = [row for row, value in enumerate(values) if not fits(value)]
         if bad:
             found = True
             faults.add(
                 f"{text.path.name}: column {name!r}: {len(bad)} values are no "
-                "numbers",
+                f"{noun}",
                 "correct these, or leave the column out (--columns=drop=...)",
                 bad,
                 _shown(text, values),
@@ -349,11 +362,15 @@ def _shown(text: _Text, values: Sequence[str]) -> Callable[[int], str]:
 
 
 def _is_number(value: str) -> bool:
+    word = value.strip(_BLANKS)
     try:
-        float(value or "nan")
-    except ValueError:
+        return word in _NULLS or pa.scalar(word).cast(pa.float64()).is_valid
+    except pa.ArrowInvalid:
         return False
-    return True
+
+
+def _is_truth(value: str) -> bool:
+    return value.strip(_BLANKS) in _TRUTHS
 
 
 def is_integer(word: str) -> bool:
@@ -371,14 +388,19 @@ def as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if pa.types.is_integer(kind):
-        try:
-            return column.cast(pa.int64())
-        except pa.ArrowInvalid:  # Of 64 bits without sign.
-            return column.cast(pa.string())
+        return integer_ids(column)
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return None
     column = column.cast(pa.string())
     return column if _is_odd(column) else _as_int64(column)
+
+
+def integer_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Integers as int64, or as texts if one exceeds that."""
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:  # Of 64 bits without sign.
+        return column.cast(pa.string())
 
 
 def _is_odd(column: pa.ChunkedArray) -> bool:
