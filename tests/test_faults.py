@@ -1,5 +1,6 @@
 """What goes wrong while a run is going on, and what is left of it then."""
 
+import contextlib
 import errno
 import json
 import os
@@ -72,37 +73,36 @@ def fill_after(n_checkpoints, monkeypatch):
     monkeypatch.setattr(os, "fsync", refuse)
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def small_files():
-    """The system refuses files of more than a kilobyte."""
+    """The system refuses files of more than a kilobyte, pytest's own too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_checkpoint_that_the_system_refuses_leaves_nothing(
-    tmp_path, small_files
-):
-    with pytest.raises(RunFolderError, match="cannot be written"):
+def test_checkpoint_that_the_system_refuses_leaves_nothing(tmp_path):
+    with (
+        pytest.raises(RunFolderError, match="cannot be written"),
+        small_files(),
+    ):
         checkpoint_file.write(tmp_path / "checkpoint", {}, {"a": np.ones(999)})
     assert not os.listdir(tmp_path)
 
 
 def test_weights_that_the_system_refuses_leave_nothing(tmp_path, monkeypatch):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    fit = training.fitting.Fit._fit
+    save = training.fitting._save_weights
 
-    def limited(self):
-        fit(self)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+    def limited(*args):
+        with small_files():
+            save(*args)
 
-    monkeypatch.setattr(training.fitting.Fit, "_fit", limited)
-    try:
-        with pytest.raises(RunFolderError, match="weights cannot be written"):
-            training.train(config_of(tmp_path))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    monkeypatch.setattr(training.fitting, "_save_weights", limited)
+    with pytest.raises(RunFolderError, match="weights cannot be written"):
+        training.train(config_of(tmp_path))
     assert sorted(os.listdir(tmp_path)) == [
         "checkpoint",
         "config.json",
