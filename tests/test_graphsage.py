@@ -705,3 +705,14 @@ def test_pubmed(data_dir, tmp_path, no_network):
     np.testing.assert_array_equal(graph.labels, planetoid.labels)
     assert len(graph.train_nodes) == 60
     assert len(graph.test_nodes) == 19717 - 60
+
+
+def test_weights_of_links_are_reported(tmp_path, caplog):
+    path = write(tmp_path) / "tiny-G.json"
+    read(tmp_path)
+    assert "weights of links" not in caplog.text
+    content = json.loads(path.read_text())
+    content["links"][0]["weight"] = 2.5
+    path.write_text(json.dumps(content))
+    read(tmp_path)
+    assert "tiny-G.json: weights of links are not used" in caplog.text

@@ -940,6 +940,19 @@ def test_a_text_late_in_a_column_of_truths_is_named(tmp_path):
     assert "nodes.csv line 100002: 'maybe'" in fault
 
 
+def test_repeated_columns_and_no_rows_are_named(tmp_path):
+    write(tmp_path, edges_csv=EDGES, nodes_csv="id,label,x")
+    with pytest.raises(DataError, match="nodes.csv: has a header and no rows"):
+        read(tmp_path)
+    (tmp_path / "nodes.csv").unlink()
+    columns = [pa.array(list("abcd"))] * 2
+    pq.write_table(
+        pa.Table.from_arrays(columns, ["id", "id"]), tmp_path / "nodes.parquet"
+    )
+    with pytest.raises(DataError, match="nodes.parquet: columns of one name"):
+        read(tmp_path)
+
+
 def test_labels_without_columns_are_refused(tmp_path):
     write(tmp_path, edges_npy=np.array([[0, 1]] * 3), features_npy=np.eye(4))
     (fault,) = faults_of(write(tmp_path, labels_npy=np.ones((4, 0))), RANDOM)

@@ -110,6 +110,7 @@ def read_table(
 def _read_parquet(path: pathlib.Path) -> Table:
     _check_content(path, parquet=True)
     try:
+        _check_names(path, pa_parquet.read_schema(path).names)
         table = pa_parquet.read_table(path)
     except OSError as error:
         if error.errno is not None:
@@ -119,6 +120,15 @@ def _read_parquet(path: pathlib.Path) -> Table:
         raise DataError(f"{path}: has no columns; {ADVICE}")
     columns = dict(zip(table.column_names, table.columns, strict=True))
     return Table(path, columns, True, f"{path.name} row {{}}".format)
+
+
+def _check_names(path: pathlib.Path, names: Sequence[str]) -> None:
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise DataError(
+            f"{path}: columns of one name: {', '.join(sorted(repeated))}; "
+            "rename one"
+        )
 
 
 def _check_content(path: pathlib.Path, parquet: bool = False) -> None:
@@ -176,12 +186,9 @@ class _Text:
         first = [name.strip() for name in rows[0]]
         named = has_header(first, rows[1] if len(rows) > 1 else [])
         names = first if named else [str(i) for i in range(len(first))]
-        repeated = {name for name in names if names.count(name) > 1}
-        if repeated:
-            raise DataError(
-                f"{path}: columns of one name: {', '.join(sorted(repeated))}; "
-                "rename one"
-            )
+        _check_names(path, names)
+        if named and len(lines) == 1 and whole[-1:] not in b"\r\n":
+            raise DataError(f"{path}: has a header and no rows; {ADVICE}")
         skipped = n_ahead + named
         return cls(path, delimiter, names, named, skipped, multiline)
 
