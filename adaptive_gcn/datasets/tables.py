@@ -8,6 +8,7 @@ not count.
 
 from __future__ import annotations
 
+import collections
 import csv
 import dataclasses
 import io
@@ -123,7 +124,8 @@ def _read_parquet(path: pathlib.Path) -> Table:
 
 
 def _check_names(path: pathlib.Path, names: Sequence[str]) -> None:
-    repeated = {name for name in names if names.count(name) > 1}
+    counts = collections.Counter(names)
+    repeated = [name for name, count in counts.items() if count > 1]
     if repeated:
         raise DataError(
             f"{path}: columns of one name: {', '.join(sorted(repeated))}; "
