@@ -216,6 +216,10 @@ def test_records_of_earlier_code_stay_where_a_run_gives_the_same_numbers(
         assert not records.is_current(tmp_path, other, other.config(seed))
     assert [r["made_by"] for r in records.read(tmp_path, CELL)] == [old, old]
     assert records.path_of(tmp_path, timed, 0).read_text() == before
+    monkeypatch.setattr(runner._Worker, "train", lambda *_: 1 / 0)
+    assert confirm.confirm([other], tmp_path, 1) == 1
+    assert "cora/official/iid: the run failed" in capsys.readouterr().out
+    monkeypatch.setattr(runner._Worker, "train", fake_train)
     # A second time the first hash stays.
     monkeypatch.setattr(fingerprint, "code", lambda: "newer")
     assert confirm.confirm([CELL], tmp_path, 1) == 0

@@ -41,7 +41,7 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
         n_workers: Runs at a time, each on a core of its own.
 
     Returns:
-        The number of cells whose numbers are others now; these are named.
+        The number of cells that were not confirmed; these are named.
     """
     outdated = {cell: _outdated(results, cell) for cell in cells}
     outdated = {cell: found for cell, found in outdated.items() if found}
@@ -56,9 +56,12 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
             again = records.read(Path(folder), cell)
             if again and _same(again[0], found[0]):
                 _stamp(results, cell, found)
-            else:
-                n_changed += 1
-                print(f"{cell.name}: other numbers now; to be run again")
+                continue
+            n_changed += 1
+            what = "other numbers now; to be run again"
+            if not again:
+                what = "the run failed; its records stay as they are"
+            print(f"{cell.name}: {what}")
     return n_changed
 
 
