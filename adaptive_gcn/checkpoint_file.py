@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from adaptive_gcn import run_folder
 from adaptive_gcn.run_folder import RunFolderError
 
 _MAGIC = b"adaptive_gcn checkpoint 1"
@@ -43,15 +43,8 @@ def write(path: Path, values: Mapping[str, Any], arrays: Arrays) -> None:
     Raises:
         RunFolderError: If it cannot be written; what was at `path` is kept.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        try:
-            _write_synced(temporary, _encoded(values, arrays))
-            os.replace(temporary, path)
-            _sync_folder(path.parent)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        run_folder.write_parts(path, _encoded(values, arrays))
     except OSError as error:
         raise RunFolderError(
             f"{path}: the checkpoint cannot be written ({error}); the one "
@@ -124,19 +117,3 @@ def _arrays(layout: dict[str, Any], content: memoryview) -> Arrays:
     if start != len(content):
         raise ValueError(f"{len(content) - start} bytes follow the arrays")
     return arrays
-
-
-def _write_synced(path: Path, parts: list[bytes]) -> None:
-    with open(path, "wb") as file:
-        file.writelines(parts)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename outlive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -20,7 +20,6 @@ from absl import app, flags, logging
 
 from adaptive_gcn import run_folder, stopping
 from adaptive_gcn.config import (
-    LATER,
     MODES_ON_A_RUN,
     PLACES,
     Config,
@@ -160,14 +159,14 @@ def _config_of_run(given: Config, flag_values: flags.FlagValues) -> Config:
 def _settings_of_run(path: Path) -> dict[str, Any]:
     """The settings in a file, and those that were none when it was written."""
     stored = run_folder.read_json(path)
-    defaults = {each.name: each.default for each in dataclasses.fields(Config)}
-    unknown = ", ".join(sorted(stored.keys() - defaults))
+    known = {each.name for each in dataclasses.fields(Config)}
+    unknown = ", ".join(sorted(stored.keys() - known))
     if unknown:
         raise run_folder.RunFolderError(
             f"{path}: has {unknown}, unknown to this version; expected the "
             "settings of a run of this version or an earlier one"
         )
-    later = {name: defaults[name] for name in LATER if name not in stored}
+    later = run_folder.later_settings(stored)
     if later:
         words = " ".join(f"--{name}={value}" for name, value in later.items())
         logging.info("%s: from before some flags: taken as %s", path, words)

@@ -7,6 +7,7 @@ all of it or nothing. No TensorFlow here.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import fcntl
 import itertools
 import json
@@ -15,12 +16,13 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import adaptive_gcn
+from adaptive_gcn.config import LATER, Config
 
 RESULT = "result.json"
 HISTORY = "history.csv"
@@ -132,6 +134,12 @@ def _lock(descriptor: int, folder: Path) -> None:
         _LOG.warning("%s: cannot be locked (%s); use it once", folder, error)
 
 
+def later_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags that came after a run's settings were stored: what they were."""
+    defaults = {each.name: each.default for each in dataclasses.fields(Config)}
+    return {name: defaults[name] for name in LATER if name not in stored}
+
+
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed run had not finished writing."""
     for name in _RESULTS:
@@ -165,12 +173,34 @@ def write_json(path: Path, record: dict[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, all or nothing."""
+    write_parts(path, [text.encode()])
+
+
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file, all or nothing, so that it outlives a loss of power.
+
+    Raises:
+        OSError: If it cannot be written; what was at `path` is kept.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(temporary, "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_json(path: Path) -> dict[str, Any]:

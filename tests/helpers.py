@@ -1,8 +1,10 @@
 """Small graphs and runs shared by the tests."""
 
+import contextlib
 import dataclasses
 
 import numpy as np
+import pytest
 
 from adaptive_gcn.graph import Graph
 
@@ -42,3 +44,16 @@ def with_several_labels(graph, names=("a", "b", "c", "d"), seed=0):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, (graph.n_nodes, len(names)))
     return dataclasses.replace(graph, labels=labels, class_names=tuple(names))
+
+
+@contextlib.contextmanager
+def trained(graph, folder):
+    """The settings of a run on `graph`, which is what is loaded meanwhile."""
+    from adaptive_gcn import training  # TensorFlow: for who trains only.
+    from adaptive_gcn.config import Config
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "load_graph", lambda config: graph)
+        config = Config(epochs=2, output_dir=str(folder), hidden_units=(5, 4))
+        training.train(config)
+        yield config

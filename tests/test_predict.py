@@ -11,7 +11,7 @@ from pyarrow import parquet
 from adaptive_gcn import predict, run_folder, training
 from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.errors import DataError
-from tests.helpers import ring_graph
+from tests.helpers import ring_graph, trained
 
 NAMES = np.array([f'node "{i}", the' for i in range(30)])
 
@@ -22,11 +22,7 @@ def run(tmp_path_factory):
     graph = dataclasses.replace(
         ring_graph(), node_ids=NAMES, class_names=("a", "b", "c")
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "load_graph", lambda config: graph)
-        folder = tmp_path_factory.mktemp("run")
-        config = Config(epochs=2, output_dir=str(folder), hidden_units=(5, 4))
-        training.train(config)
+    with trained(graph, tmp_path_factory.mktemp("run")) as config:
         yield config, graph
 
 

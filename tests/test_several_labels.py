@@ -9,8 +9,7 @@ import pytest
 import tensorflow as tf
 
 from adaptive_gcn import export, loading, predict, run_folder, training
-from adaptive_gcn.config import Config
-from tests.helpers import ring_graph, with_several_labels
+from tests.helpers import ring_graph, trained, with_several_labels
 
 NAMES = np.array([f'node "{i}", ä' for i in range(30)])
 LABELS = ("a,b", 'c "d"', "ä", "id")
@@ -28,11 +27,7 @@ def several(tmp_path_factory):
         test_nodes=graph.test_nodes[2:],
         node_ids=NAMES,
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "load_graph", lambda config: graph)
-        folder = tmp_path_factory.mktemp("several")
-        config = Config(epochs=2, output_dir=str(folder), hidden_units=(5, 4))
-        training.train(config)
+    with trained(graph, tmp_path_factory.mktemp("several")) as config:
         yield config, graph
 
 

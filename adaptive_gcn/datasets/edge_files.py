@@ -15,7 +15,7 @@ import pyarrow as pa
 from adaptive_gcn.datasets import tables
 from adaptive_gcn.datasets.columns import EDGE_PARTS, Columns
 from adaptive_gcn.datasets.faults import Faults
-from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS
+from adaptive_gcn.datasets.raw_files import load_npy
 from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
 from adaptive_gcn.errors import DataError
 
@@ -61,10 +61,7 @@ def read_edges(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
 
 
 def _of_npy(path: pathlib.Path) -> Edges:
-    try:
-        pairs = np.load(path, mmap_mode="r", allow_pickle=False)
-    except NPY_ERRORS as error:
-        raise DataError(f"{path}: cannot be read: {error}; {ADVICE}") from error
+    pairs = load_npy(path, mmap_mode="r")
     if pairs.ndim == 2 and len(pairs) == 2 != pairs.shape[1]:
         pairs = pairs.T  # As PyG has it.
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":

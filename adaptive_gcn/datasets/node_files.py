@@ -16,7 +16,7 @@ from scipy import sparse
 from adaptive_gcn.datasets import npy_stream, tables
 from adaptive_gcn.datasets.columns import LABEL_PREFIX, NODE_PARTS, Columns
 from adaptive_gcn.datasets.faults import Faults
-from adaptive_gcn.datasets.raw_files import ADVICE, NPY_ERRORS
+from adaptive_gcn.datasets.raw_files import load_npy
 from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
 from adaptive_gcn.errors import DataError
 
@@ -137,12 +137,10 @@ def _labels(
 
 def as_array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Numbers, not-a-number where missing; or texts, empty where missing."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    column = tables.decoded(column)
+    if tables.holds_texts(column):
         return np.asarray(column.fill_null("").to_numpy(), dtype="U")
-    if pa.types.is_boolean(kind):
+    if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     return np.asarray(column.to_numpy())
 
@@ -256,7 +254,4 @@ def _only(path: pathlib.Path, keys: Sequence[str]) -> str:
 
 def read_label_array(path: pathlib.Path) -> npt.NDArray[Any]:
     """The labels in a .npy file."""
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except NPY_ERRORS as error:
-        raise DataError(f"{path}: cannot be read: {error}; {ADVICE}") from error
+    return np.asarray(load_npy(path))

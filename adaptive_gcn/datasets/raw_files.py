@@ -10,7 +10,9 @@ import lzma
 import pathlib
 import tokenize
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any, Literal
+
+import numpy as np
 
 from adaptive_gcn.errors import DataError
 
@@ -54,6 +56,19 @@ def open_raw(path: pathlib.Path) -> Iterator[IO[bytes]]:
         raise DataError(
             f"{path}: expected a whole .xz file. Received: {error}; {ADVICE}"
         ) from error
+
+
+def load_npy(path: pathlib.Path, mmap_mode: Literal["r"] | None = None) -> Any:
+    """The array in a .npy file; nothing is unpickled.
+
+    Raises:
+        OSError: If the file cannot be opened.
+        DataError: If it is damaged, or pickled.
+    """
+    try:
+        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+    except NPY_ERRORS as error:
+        raise DataError(f"{path}: cannot be read: {error}; {ADVICE}") from error
 
 
 def looks_like(head: bytes) -> str:

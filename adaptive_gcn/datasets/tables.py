@@ -393,15 +393,27 @@ def as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     They stay texts where one is not a plain integer of 64 bits: "007", "+7"
     and " 7" are other ids than "7".
     """
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column, kind = column.cast(kind.value_type), kind.value_type
-    if pa.types.is_integer(kind):
+    column = decoded(column)
+    if pa.types.is_integer(column.type):
         return integer_ids(column)
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not holds_texts(column):
         return None
     column = column.cast(pa.string())
     return column if _is_odd(column) else _as_int64(column)
+
+
+def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a column that may be a dictionary's keys."""
+    kind = column.type
+    return (
+        column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
+    )
+
+
+def holds_texts(column: pa.ChunkedArray) -> bool:
+    """Whether the values are texts, of either length type of Arrow."""
+    kind = column.type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def integer_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -88,9 +88,10 @@ def _numbers(record: dict[str, Any]) -> list[Any]:
 
 
 def _stamp(results: Path, cell: Cell, found: list[dict[str, Any]]) -> None:
+    settings = cell.config()
     for record in found:
         first = record.get("made_by", record["fingerprint"]["code"])
-        config = dataclasses.replace(cell.config(), seed=record["seed"])
+        config = dataclasses.replace(settings, seed=record["seed"])
         run_folder.write_json(
             records.path_of(results, cell, record["seed"]),
             record

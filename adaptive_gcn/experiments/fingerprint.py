@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import hashlib
 import json
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import adaptive_gcn
-from adaptive_gcn.config import LATER, PLACES, Config
+from adaptive_gcn import run_folder
+from adaptive_gcn.config import PLACES, Config
 
 # What the numbers of a run do not depend on: how runs are started, logged,
 # stored and reported, how users' own graphs are read, which no cell has. All
@@ -76,11 +76,11 @@ _FREE = {*PLACES, "block_entries"}
 
 def of_run(config: Config) -> dict[str, str]:
     """Short hashes of the code and of the settings that a run depends on."""
-    defaults = {each.name: each.default for each in dataclasses.fields(config)}
+    later = run_folder.later_settings({})
     settings = {
         name: value
         for name, value in config.as_dict().items()
-        if name not in _FREE and not (name in LATER and value == defaults[name])
+        if name not in _FREE and not (name in later and value == later[name])
     }
     text = json.dumps(settings, sort_keys=True)
     return {"code": code(), "settings": _short(text)}
