@@ -32,6 +32,12 @@ NUMPY_HALF = (
     "stopping",
     "versions",
 )
+# Entry points on Apache Beam, with its options.
+PIPELINES = {
+    "adaptive_gcn.beam.options",
+    "adaptive_gcn.beam.predict",
+    "adaptive_gcn.beam.prepare",
+}
 FRAMEWORKS = {"tensorflow", "keras", "tensorflow_datasets"}
 
 
@@ -137,6 +143,7 @@ def test_flags_are_read_in_main_only(module):
         "adaptive_gcn.main",
         "adaptive_gcn.experiments.__main__",
         "adaptive_gcn.experiments.grid",
+        *PIPELINES,
     }
     assert not uses_flags or module in allowed
     assert uses_flags or module != "adaptive_gcn.main"
@@ -147,6 +154,8 @@ def test_nothing_imports_the_entry_points(module):
     entries = {"adaptive_gcn.main", "adaptive_gcn.experiments.__main__"}
     if module.startswith("adaptive_gcn.experiments"):
         entries.remove("adaptive_gcn.main")  # Experiments are runs of it.
+    if module in PIPELINES:
+        entries.remove("adaptive_gcn.main")  # Their flags are its own.
     assert not ours_of(module) & entries
 
 

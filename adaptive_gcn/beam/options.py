@@ -9,11 +9,16 @@ OPTIONS = flags.DEFINE_list(
     "beam_pipeline_options",
     [],
     "options of Beam without their dashes, as runner=FlinkRunner,"
-    "flink_master=host:8081; see the documentation of the runner",
+    "flink_master=host:8081; without runner: this machine, where "
+    "direct_running_mode=multi_processing,direct_num_workers=0 uses all cores",
 )
+# What Beam's DirectRunner is unless it finds, or downloads, another program.
+_HERE = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
 
 
 def pipeline_options() -> PipelineOptions:
     """What `--beam_pipeline_options` says; a runner on this machine if not."""
     words = [f"--{word.strip()}" for word in OPTIONS.value if word.strip()]
+    if not any(word.startswith("--runner=") for word in words):
+        words.append(f"--runner={_HERE}")
     return PipelineOptions(words)

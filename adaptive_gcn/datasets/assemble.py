@@ -58,7 +58,7 @@ def assemble(
         faults.add(f"{parts.name}: {error}", "mend it")
         faults.check()
     if parts.features is None and missing_features == "degree":
-        graph = graph.with_features(_degrees(graph))
+        graph = graph.with_features(degree_features(graph))
     return splits.with_rule(graph, rule, split_seed)
 
 
@@ -83,7 +83,7 @@ def _graph_of(
     )
 
 
-def _degrees(graph: Graph) -> npt.NDArray[np.float32]:
+def degree_features(graph: Graph) -> npt.NDArray[np.float32]:
     """[n_nodes, 2] 1 and log(1 + number of neighbours)."""
     degrees = np.diff(graph.adjacency.indptr)
     columns = [np.ones(graph.n_nodes), np.log1p(degrees)]

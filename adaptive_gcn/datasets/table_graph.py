@@ -62,7 +62,7 @@ def read_tables(
     if nodes is not None:
         _take_nodes(parts, nodes)
         if nodes.ids is not None:
-            _check_distinct(nodes, nodes.ids, faults)
+            check_distinct(nodes, nodes.ids, faults)
     if features is not None:
         parts.features = _beside(parts.features, features)
     if labels is not None:
@@ -107,7 +107,7 @@ def _joined(
     if nodes.ids is None or table.ids is None:
         return nodes, table.features
     ids, own = tables.of_one_type([nodes.ids, table.ids])
-    _check_distinct(table, own, faults)
+    check_distinct(table, own, faults)
     rows = pc.index_in(ids, value_set=own.combine_chunks())
     lacking = np.flatnonzero(rows.is_null().to_numpy())
     if lacking.size:
@@ -122,7 +122,8 @@ def _joined(
     return nodes, table.features[rows.fill_null(0).to_numpy()]
 
 
-def _check_distinct(nodes: Nodes, ids: pa.ChunkedArray, faults: Faults) -> None:
+def check_distinct(nodes: Nodes, ids: pa.ChunkedArray, faults: Faults) -> None:
+    """Note ids that are missing or are there more than once."""
     first = pc.index_in(ids, value_set=ids.combine_chunks()).to_numpy()
     repeated = np.flatnonzero(first != np.arange(len(first)))
     if repeated.size:
