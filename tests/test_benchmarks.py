@@ -7,6 +7,7 @@ from absl import flags
 from absl.testing import flagsaver
 
 from benchmarks import (
+    beam_prepare,
     epoch,
     graph_size,
     read_csv,
@@ -108,3 +109,16 @@ def test_read_csv_measures_every_kind_of_file(tmp_path):
         assert measured["edges_read"] == 1000
         assert measured["processor_seconds_graph"] > 0
         assert 0 < measured["peak_gib"] < 4
+
+
+@pytest.mark.slow
+def test_beam_prepare_makes_the_same_store(tmp_path):
+    pytest.importorskip("apache_beam")
+    path = tmp_path / "beam_prepare.json"
+    words = [f"--record={path}", "--n_edges=500", "--n_nodes=50"]
+    record = record_of(beam_prepare, path, *words)
+    ratio = record["processor_ratio"]
+    memory, pipeline = (
+        record[each]["processor_seconds"] for each in ("memory", "pipeline")
+    )
+    assert ratio == pytest.approx(pipeline / memory)
