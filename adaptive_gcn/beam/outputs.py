@@ -22,7 +22,7 @@ from apache_beam.io.filesystems import FileSystems
 from pyarrow import parquet
 
 from adaptive_gcn import node_choice, run_folder
-from adaptive_gcn.beam.propagate import Output, Task, graph_of
+from adaptive_gcn.beam.propagate import Output, Task
 from adaptive_gcn.graph import Graph
 
 _COUNTS = "counts.json"
@@ -66,7 +66,7 @@ class _Write(beam.DoFn):
         self._folder = folder
 
     def setup(self) -> None:
-        self._graph = graph_of(self._task.config)
+        self._graph = self._task.run.graph
         self._chosen = self._nodes
         if isinstance(self._nodes, str) and self._nodes != "all":
             self._chosen = node_choice.chosen_nodes(self._graph, self._nodes)
@@ -244,7 +244,9 @@ def publish(folder: str, target: str) -> None:
 
 def remove(folder: str) -> None:
     """Remove a folder of `new_folder` with what is left in it."""
-    FileSystems.delete([FileSystems.join(folder, "")])
+    if not FileSystems.get_filesystem(folder).has_dirs():
+        folder = FileSystems.join(folder, "")  # All whose names begin so.
+    FileSystems.delete([folder])
 
 
 def _files(folder: str, pattern: str) -> list[str]:

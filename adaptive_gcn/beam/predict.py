@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import os
 import sys
+import uuid
 from pathlib import Path
 
+import apache_beam as beam
 from absl import app, flags
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -66,29 +68,27 @@ def predict(
         A line for people: what was written, and where.
 
     Raises:
-        ConfigError: If the run has attention over two hops.
+        ConfigError: If the run has attention over two hops, or there is no
+            such runner.
         RunFolderError: If the run cannot be read, its weights do not give its
             validation accuracy, or `folder` cannot be used.
         DataError: If the graph cannot be read, or a listed id is none of its.
     """
-    import apache_beam as beam
-    from apache_beam.io.filesystems import FileSystems
-
     from adaptive_gcn import node_choice, training
     from adaptive_gcn.beam import outputs, propagate
 
     _check_supported(config)
-    FileSystems.set_options(options)
+    pipeline = _pipeline(options)
     outputs.check_free(folder, config.overwrite)
-    graph = propagate.graph_of(config)
-    propagate.network_of(config)
+    run = propagate.Run(config, uuid.uuid4().hex)
+    graph, _ = run.graph, run.network  # What cannot be read shows here.
     nodes = config.nodes or "all"
     if nodes not in _PARTS:
         nodes = node_choice.chosen_nodes(graph, nodes)
-    task = propagate.task_of(config, graph, block_nodes)
+    task = propagate.task_of(run, block_nodes)
     temporary = outputs.new_folder(folder)
     try:
-        with beam.Pipeline(options=options) as pipeline:
+        with pipeline:
             (
                 pipeline
                 | "blocks" >> beam.Create(range(task.blocks.count))
@@ -101,6 +101,13 @@ def predict(
     finally:
         outputs.remove(temporary)
     return f"{n_rows} nodes of {graph.name}: {folder}"
+
+
+def _pipeline(options: PipelineOptions) -> beam.Pipeline:
+    try:
+        return beam.Pipeline(options=options)
+    except ValueError as error:
+        raise ConfigError(f"--beam_pipeline_options: {error}") from error
 
 
 def _check_supported(config: Config) -> None:
@@ -120,6 +127,9 @@ def _main(parsed: tuple[Config, str]) -> None:
         text = predict(config, folder, _BLOCK_NODES.value, pipeline_options())
     except training.USER_ERRORS as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; nothing half-written is left", file=sys.stderr)
+        sys.exit(130)
     print(text)
 
 

@@ -53,57 +53,74 @@ class Output:
 
 
 @dataclasses.dataclass(frozen=True)
+class Run:
+    """A run's graph and network, which a process loads once.
+
+    Attributes:
+        config: The settings of the run.
+        token: Another one for each prediction: the run may have been trained
+            anew since a worker that still lives loaded it.
+    """
+
+    config: Config
+    token: str
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, its features as they were read."""
+        with _LOADING:
+            return _graph(self)
+
+    @property
+    def network(self) -> Any:
+        """The network with the weights of the run.
+
+        Raises:
+            run_folder.RunFolderError: If there are no such weights.
+        """
+        with _LOADING, tf.device("CPU"):
+            return _network(self)
+
+
+@functools.lru_cache(maxsize=1)
+def _graph(run: Run) -> Graph:
+    return loading.load(run.config)
+
+
+@functools.lru_cache(maxsize=1)
+def _network(run: Run) -> Any:
+    network = training.build_model(run.config, _graph(run))
+    training.load_weights(network, run.config)
+    return network
+
+
+@dataclasses.dataclass(frozen=True)
 class Task:
     """What every worker must know.
 
     Attributes:
-        config: The settings of the run.
+        run: The run.
         blocks: The blocks of its graph.
         columns: For `--features=standard` what is subtracted from each column
             and what it is divided by, see `column_statistics`; else None.
     """
 
-    config: Config
+    run: Run
     blocks: Blocks
     columns: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None
 
+    @property
+    def config(self) -> Config:
+        return self.run.config
 
-def task_of(config: Config, graph: Graph, block_nodes: int) -> Task:
-    """The task of `config`; "standard" passes over the features here."""
+
+def task_of(run: Run, block_nodes: int) -> Task:
+    """The task of a run; "standard" passes over all features here."""
+    graph = run.graph
     columns = None
-    if config.features == "standard":
+    if run.config.features == "standard":
         columns = column_statistics(graph.features, graph.train_nodes)
-    return Task(config, Blocks(graph.n_nodes, block_nodes), columns)
-
-
-def graph_of(config: Config) -> Graph:
-    """The graph of `config`, its features as read, once in a process."""
-    with _LOADING:
-        return _loaded(config)
-
-
-@functools.lru_cache(maxsize=1)
-def _loaded(config: Config) -> Graph:
-    return loading.load(config)
-
-
-def network_of(config: Config) -> Any:
-    """The network with the weights of its run, once in a process.
-
-    Raises:
-        run_folder.RunFolderError: If there are no such weights.
-    """
-    graph = graph_of(config)
-    with _LOADING:
-        return _network(config, graph)
-
-
-@functools.lru_cache(maxsize=1)
-def _network(config: Config, graph: Graph) -> Any:
-    with tf.device("CPU"):
-        network = training.build_model(config, graph)
-        training.load_weights(network, config)
-    return network
+    return Task(run, Blocks(graph.n_nodes, block_nodes), columns)
 
 
 class FullPropagation(beam.PTransform):
@@ -166,8 +183,8 @@ class _OnGraph(beam.DoFn):
         self._task = task
 
     def setup(self) -> None:
-        self._graph = graph_of(self._task.config)
-        self._network = network_of(self._task.config)
+        self._graph = self._task.run.graph
+        self._network = self._task.run.network
 
     def _rows_of(self, block: int) -> AdjacencyRows:
         return AdjacencyRows(self._graph.adjacency, self._task.blocks, block)
