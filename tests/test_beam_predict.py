@@ -360,6 +360,15 @@ def test_other_accuracy_than_the_runs_leaves_nothing(settings, tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_worker_that_fails_leaves_nothing(tmp_path, monkeypatch):
+    def fail(table):
+        raise OSError("the disk is full")
+
+    config = run_of(ring_graph(), tmp_path)
+    monkeypatch.setattr(outputs, "_as_parquet", fail)
+    refused(config, tmp_path / "out", Exception, "the disk is full")
+
+
 def test_weights_that_changed_are_read_anew(tmp_path):
     config = run_of(ring_graph(), tmp_path)
     first = predicted(config, tmp_path / "first")
@@ -438,7 +447,7 @@ def test_what_a_user_can_mend_is_refused_first(no_pipeline, tmp_path):
     (tmp_path / run_folder.WEIGHTS).unlink()
     refused(config, folder, error, "there are no weights")
     gone = change(config, dataset_dir=str(tmp_path / "gone"))
-    refused(gone, folder, DataError, "there is no such folder")
+    refused(gone, folder, OSError, "there is no such folder")
 
 
 def test_a_scheme_without_a_file_system_is_refused(no_pipeline, tmp_path):

@@ -11,6 +11,7 @@ NUMPY_HALF = (
     "adaptive_gcn",
     "adjacency",
     "aligned",
+    "beam.blocks",
     "check_data",
     "checkpoint_file",
     "config",

@@ -6,6 +6,7 @@ is tried again finds nothing in its way, and get their places together.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import uuid
@@ -213,21 +214,16 @@ def new_folder(target: str) -> str:
     return folder
 
 
-class _named:
+@contextlib.contextmanager
+def _named(named: str) -> Iterator[None]:
     """Say which flag to change where a file system cannot be used."""
-
-    def __init__(self, named: str) -> None:
-        self._named = named
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
-        if isinstance(error, (OSError, ValueError)):
-            raise run_folder.RunFolderError(
-                f"{self._named}: cannot write there ({error}); give a folder "
-                "that can be created and written"
-            ) from error
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise run_folder.RunFolderError(
+            f"{named}: cannot write there ({error}); give a folder that can "
+            "be created and written"
+        ) from error
 
 
 def publish(folder: str, target: str) -> None:

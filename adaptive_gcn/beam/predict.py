@@ -25,9 +25,9 @@ from adaptive_gcn.config import Config, ConfigError
 _BLOCK_NODES = flags.DEFINE_integer(
     "block_nodes",
     2**15,
-    "nodes in a block. A worker holds the rows of a table for a few blocks and "
-    "the edges of one; there is a message for each pair of blocks with edges "
-    "between them",
+    "nodes in a block. A worker holds the edges of one block and the rows of a "
+    "few; a block travels as one element, and there is one more for each pair "
+    "of blocks with edges between them",
     lower_bound=1,
 )
 _PARTS = ("all", "train", "val", "test")
