@@ -267,7 +267,7 @@ class _Aggregation(_OnGraph):
     def _product(self, own: Rows, answers: Iterable[Rows]) -> Any:
         """A^ times the rows of all answers, summed in double precision.
 
-        So that their order, which is by chance, does not show.
+        So that their order, which is by chance, hardly ever shows.
         """
         adjacency = self._rows_of(own.block)
         total: Any = 0
