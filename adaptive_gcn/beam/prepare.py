@@ -31,7 +31,7 @@ from adaptive_gcn.beam import edges, node_shards, options
 from adaptive_gcn.beam.findings import Findings, Write
 from adaptive_gcn.beam.node_shards import NodeShards
 from adaptive_gcn.beam.shards import find_shards
-from adaptive_gcn.config import Config
+from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.datasets import data_warnings, node_files, store, table_graph
 from adaptive_gcn.datasets.assemble import assemble, degree_features
 from adaptive_gcn.datasets.columns import Columns
@@ -46,12 +46,6 @@ from adaptive_gcn.split_rule import SplitRule
 
 _LOG = logging.getLogger(__name__)
 
-_BLOCK_NODES = flags.DEFINE_integer(
-    "block_nodes",
-    2**17,
-    "rows of the adjacency that a worker makes at a time",
-    1,
-)
 _BUCKET_IDS = 2**18  # Ids that a worker holds at a time, about.
 _Paths = Sequence[pathlib.Path]
 
@@ -135,7 +129,7 @@ class Preparation:
         if shards is None:
             return None
         path = self._work / "nodes.json"
-        with beam.Pipeline(options=options.pipeline_options()) as pipeline:
+        with options.new_pipeline(options.pipeline_options()) as pipeline:
             _ = (
                 pipeline
                 | beam.Create([*enumerate(shards)])
@@ -208,8 +202,8 @@ class Preparation:
     def _read_edges(self, named: NodeShards | None) -> Findings:
         """Write the blocks of rows; `named` has the ids, where nodes have."""
         path = self._work / "edges.json"
-        block_nodes = _BLOCK_NODES.value
-        with beam.Pipeline(options=options.pipeline_options()) as pipeline:
+        block_nodes = options.BLOCK_NODES.value
+        with options.new_pipeline(options.pipeline_options()) as pipeline:
             read = (
                 pipeline
                 | "Shards of edges" >> beam.Create(self._shards["edges"])
@@ -271,7 +265,7 @@ class Preparation:
 
     def _adjacency(self) -> Any:
         """The blocks of rows, joined into memory-mapped arrays."""
-        block_nodes, n_nodes = _BLOCK_NODES.value, self._parts.n_nodes
+        block_nodes, n_nodes = options.BLOCK_NODES.value, self._parts.n_nodes
         n_blocks = -(-n_nodes // block_nodes)
         blocks = [edges.block_path(self._work, k) for k in range(n_blocks)]
         counts = np.zeros(n_blocks * block_nodes, np.int64)
@@ -318,7 +312,8 @@ def _write(
     return np.load(path, mmap_mode="r")
 
 
-def _parse(argv: list[str]) -> Config:
+def parse(argv: list[str]) -> Config:
+    """The settings, with the flags of `--mode=convert`."""
     words = ["--dataset=folder", "--mode=convert", "--to=store"]
     try:
         config = main.parse_flags([argv[0], *words, *argv[1:]])
@@ -335,10 +330,13 @@ def run(config: Config) -> None:
     logging.getLogger("apache_beam").setLevel(logging.WARNING)
     try:
         text = prepare(config)
-    except USER_ERRORS as error:
+    except (ConfigError, *USER_ERRORS) as error:
         sys.exit(f"{type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; nothing half-written is left", file=sys.stderr)
+        sys.exit(130)
     print(text)
 
 
 if __name__ == "__main__":
-    app.run(run, flags_parser=_parse)
+    app.run(run, flags_parser=parse)
