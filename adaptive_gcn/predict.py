@@ -78,7 +78,7 @@ def _columns(
     )
     columns = {
         "id": node_choice.ids_of(graph, nodes),
-        **_classes(graph, logits[: len(nodes)]),
+        **classes_of(graph, logits[: len(nodes)]),
     }
     if config.embeddings:
         hidden = full.hidden(network, nodes).T
@@ -86,8 +86,13 @@ def _columns(
     return columns
 
 
-def _classes(graph: Graph, logits: npt.NDArray[np.float32]) -> dict[str, Any]:
-    """The columns class and probability; of several labels, one for each."""
+def classes_of(graph: Graph, logits: npt.NDArray[np.float32]) -> dict[str, Any]:
+    """The columns class and probability; of several labels, one for each.
+
+    Args:
+        graph: The graph.
+        logits: [n, n_classes] float32, of n of its nodes.
+    """
     if graph.multi_label:
         probabilities = tf.sigmoid(logits).numpy().T
         names = [f"probability:{name}" for name in graph.class_names]

@@ -25,6 +25,7 @@ from pyarrow import parquet
 from adaptive_gcn import node_choice, run_folder
 from adaptive_gcn.beam.propagate import Output, Task
 from adaptive_gcn.graph import Graph
+from adaptive_gcn.predict import classes_of
 
 _COUNTS = "counts.json"
 _PATTERN = "predictions-*-of-*.parquet"
@@ -99,28 +100,16 @@ def _file_name(block: int, n_blocks: int) -> str:
 def _table(graph: Graph, nodes: Ids, output: Output, start: int) -> pa.Table:
     """What to write of `nodes`, whose block begins at `start`."""
     places = nodes - start
+    with tf.device("CPU"):
+        classes = classes_of(graph, output.logits[places])
     columns = {
         "id": node_choice.ids_of(graph, nodes),
-        **_classes(graph, output.logits[places]),
+        **classes,
     }
     if output.hidden is not None:
         hidden = output.hidden[places].T
         columns |= {f"embedding_{i}": unit for i, unit in enumerate(hidden)}
     return pa.table(columns)
-
-
-def _classes(graph: Graph, logits: npt.NDArray[np.float32]) -> dict[str, Any]:
-    """The columns class and probability; of several labels, one for each."""
-    with tf.device("CPU"):
-        if graph.multi_label:
-            probabilities = tf.sigmoid(logits).numpy().T
-            names = [f"probability:{name}" for name in graph.class_names]
-            return dict(zip(names, probabilities, strict=True))
-        probabilities = tf.nn.softmax(logits).numpy()
-    return {
-        "class": np.array(graph.class_names)[np.argmax(logits, axis=1)],
-        "probability": probabilities.max(axis=1, initial=0),
-    }
 
 
 def accuracy_counts(
