@@ -272,11 +272,107 @@ def test_shards_that_differ(tmp_path):
     write_shards(folder, "edges", EDGES, 1)
     write_csv(folder / "nodes-0.csv", NODES[:3])
     write_csv(folder / "nodes-1.csv", [r[:4] for r in [NODES[0], *NODES[3:]]])
-    with pytest.raises(DataError, match="features of the shards of nodes dif"):
+    with pytest.raises(DataError, match=r"nodes-1.csv has x0; nodes-0.csv has"):
         made(folder, tmp_path / "store")
-    write_csv(folder / "nodes-1.csv", [r[:3] for r in [NODES[0], *NODES[3:]]])
-    with pytest.raises(DataError, match=r"nodes-1.csv: has no features"):
+    rows = [(*r[:3], r[4], r[3]) for r in [NODES[0], *NODES[3:]]]
+    write_csv(folder / "nodes-1.csv", rows)
+    with pytest.raises(DataError, match=r"nodes-1.csv has x1, x0"):
         made(folder, tmp_path / "store")
+    rows = [(r[0], *r[2:]) for r in [NODES[0], *NODES[3:]]]
+    write_csv(folder / "nodes-1.csv", rows)
+    with pytest.raises(DataError, match=r"nodes-1.csv: has no labels"):
+        made(folder, tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [
+        (("source", "target", "cost"), "edges: expected the same columns"),
+        (("payer", "payee", "weight"), r"edges-1.csv line 1: 'weight'"),
+    ],
+)
+def test_edges_of_other_columns(tmp_path, head, problem):
+    write_shards(tmp_path / "g", "nodes", NODES, 2)
+    rows = [("source", "target", "weight"), ("a", "b", 2)]
+    write_csv(tmp_path / "g" / "edges-0.csv", rows)
+    write_csv(tmp_path / "g" / "edges-1.csv", [head, ("a", "7", 2)])
+    with pytest.raises(DataError, match=problem):
+        made(tmp_path / "g", tmp_path / "store")
+
+
+def test_labels_missing_in_all_of_a_shard(tmp_path):
+    columns = {"id": ["a", "b"], "split": ["train", "train"]}
+    (tmp_path / "g").mkdir()
+    tables = (
+        {**columns, "label": ["red", "blue"]},
+        {"id": ["c"], "split": [""], "label": pa.nulls(1)},
+    )
+    for i, table in enumerate(tables):
+        path = tmp_path / "g" / f"nodes-{i}.parquet"
+        parquet.write_table(pa.table(table), path)
+    rows = [("source", "target"), ("a", "c")]
+    write_csv(tmp_path / "g" / "edges.csv", rows)
+    graph = made(
+        tmp_path / "g", tmp_path / "store", missing_features="constant"
+    )
+    assert graph.class_names == ("blue", "red")
+    assert graph.labels.tolist() == [1, 0, -1]
+
+
+@pytest.mark.parametrize("name", ["edges-5.csv.gz", "edges-5.CSV", "nodes-x"])
+def test_files_that_would_be_left_out(tmp_path, name):
+    write_shards(tmp_path, "edges", EDGES, 1)
+    (tmp_path / name).write_text("a,b")
+    with pytest.raises(DataError, match=f"{name}: is not read"):
+        shards.find_shards(tmp_path)
+
+
+def test_pairs_of_pairs(tmp_path):
+    paths = [tmp_path / f"edges-{i}.npy" for i in range(2)]
+    np.save(paths[0], np.zeros((2, 3), np.int64))
+    np.save(paths[1], np.zeros((2, 2), np.int64))
+    shards.check_pairs(paths[:1])
+    with pytest.raises(DataError, match=r"edges-1.npy: of shape \[2, 2\]"):
+        shards.check_pairs(paths)
+
+
+def test_warnings_are_kept_in_the_store(tmp_path, caplog):
+    write_shards(tmp_path / "g", "nodes", NODES, 2)
+    rows = [("source", "target", "weight"), ("a", "b", 2), ("7", "a", 0)]
+    write_shards(tmp_path / "g", "edges", rows, 2)
+    made(tmp_path / "g", tmp_path / "store")
+    for _ in range(2):
+        assert "1 entries had no reverse entry" in caplog.text
+        assert "1 edges have weight 0 and are left out, one is" in caplog.text
+        caplog.clear()
+        store.read_store(tmp_path / "store")
+
+
+def test_command_ends_in_one_line(tmp_path, capsys):
+    write_shards(tmp_path / "g", "nodes", NODES, 2)
+    write_shards(tmp_path / "g", "edges", [*EDGES, ("x", "a")], 2)
+    words = [f"--dataset_dir={tmp_path}/g", f"--output_dir={tmp_path}/store"]
+
+    def ended(*more):
+        with flagsaver.flagsaver(), pytest.raises(SystemExit) as error:
+            prepare.run(prepare.parse(["prepare", *words, *more]))
+        return str(error.value)
+
+    assert "--mode=train --to=store: this makes" in ended("--mode=train")
+    assert "1 ends name a node that is not" in ended()
+    text = ended("--beam_pipeline_options=direct_num_workers=abc")
+    assert text.startswith("ConfigError: --beam_pipeline_options: ")
+    assert "invalid int value: 'abc'" in text
+    text = ended("--beam_pipeline_options=runner=Nope")
+    assert text.startswith("ConfigError: --beam_pipeline_options: ")
+    words[0] = f"--dataset_dir={tmp_path}/nowhere"
+    assert "there is no such folder" in ended()
+    with mock.patch.object(edges, "distinct", side_effect=OSError):
+        words[0] = f"--dataset_dir={tmp_path}/h"
+        write_shards(tmp_path / "h", "nodes", NODES, 2)
+        write_shards(tmp_path / "h", "edges", EDGES, 2)
+        assert ended().startswith(("PipelineError: ", "OSError: "))
+    assert not list(tmp_path.glob(".store*beam*"))
 
 
 def test_folders_that_cannot_be_read(tmp_path):

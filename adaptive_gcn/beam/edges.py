@@ -18,15 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from adaptive_gcn.beam.findings import Finding, finding, of_fault
+from adaptive_gcn.beam.findings import Finding, finding, reading
 from adaptive_gcn.datasets import tables
 from adaptive_gcn.datasets.columns import Columns
-from adaptive_gcn.datasets.edge_files import read_edges
-from adaptive_gcn.datasets.faults import Faults, FaultyDataError
+from adaptive_gcn.datasets.edge_files import Edges, read_edges
+from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.new_file import new_file
 from adaptive_gcn.errors import DataError
 
 _PIECE = 2**18  # Entries that travel together.
+_NAMED = 3  # Shards of joined pieces that are named; else none is.
 FINDINGS = "findings"  # The tag of the outputs that are no edges.
 
 
@@ -64,21 +65,13 @@ class Read(beam.DoFn):
         self._n_nodes = n_nodes
 
     def process(self, path: pathlib.Path) -> Iterator[Any]:
-        columns, faults = Columns.parse(self._columns), Faults()
-        try:
-            edges = read_edges(path, columns, faults)
-            if edges.n_nodes not in (None, self._n_nodes):
-                raise DataError(
-                    f"{path.name}: a matrix with {edges.n_nodes} rows, graph: "
-                    f"{self._n_nodes} nodes"
-                )
-            faults.check()
-        except FaultyDataError as error:
-            yield from map(_tagged, map(of_fault, error.faults))
+        columns = Columns.parse(self._columns)
+        edges, found = reading(path, lambda f: self._edges(path, columns, f))
+        yield from map(_tagged, found)
+        if edges is None:
             return
-        except (DataError, OSError) as error:
-            yield _tagged(finding(str(error), "mend or replace this file"))
-            return
+        names = ", ".join(sorted(columns.seen))
+        yield _tagged(finding(f"edges columns:{names}", places=[path.name]))
         yield from map(_tagged, seen(columns))
         yield _tagged(finding("entries", n=len(edges.sources)))
         weights, bad = _checked(edges.weights)
@@ -103,6 +96,23 @@ class Read(beam.DoFn):
         for start in range(0, len(whole.first), _PIECE):
             stop = min(start + _PIECE, len(whole.first))
             yield whole.taken(np.arange(start, stop))
+
+    def _edges(
+        self, path: pathlib.Path, columns: Columns, faults: Faults
+    ) -> Edges:
+        edges = read_edges(path, columns, faults)
+        if edges.n_nodes not in (None, self._n_nodes):
+            raise DataError(
+                f"{path.name}: a matrix with {edges.n_nodes} rows, graph: "
+                f"{self._n_nodes} nodes"
+            )
+        weights = edges.weights
+        if weights is not None and weights.dtype.kind not in "fiub":
+            raise DataError(
+                f"{path.name}: weights: expected numbers. Received: "
+                f"{weights.dtype}"
+            )
+        return edges
 
 
 def _tagged(each: Finding) -> Any:
@@ -206,7 +216,7 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
     if any(each.weights is not None for each in pieces):
         weights = np.concatenate([_weights(each) for each in pieces])
     return Piece(
-        shards.pop() if len(shards) == 1 else "edges",
+        " or ".join(sorted(shards)) if len(shards) <= _NAMED else "edges",
         _concatenated([each.first for each in pieces]),
         _concatenated([each.second for each in pieces]),
         weights,

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import pathlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import apache_beam as beam
 
-from adaptive_gcn.datasets.faults import Fault, Faults
+from adaptive_gcn.datasets import data_warnings
+from adaptive_gcn.datasets.faults import Fault, Faults, FaultyDataError
 from adaptive_gcn.datasets.new_file import new_file
+from adaptive_gcn.errors import DataError
 
 _SHOWN = 4  # One more than is shown, so that it can be said that there is more.
 
 # A kind, and how often it was found, with the first places in alphabetic order.
 Finding = tuple[tuple[str, ...], tuple[int, list[str]]]
+
+_T = TypeVar("_T")
+Reading = tuple[_T | None, list[Finding]]
 
 
 def finding(*kind: str, n: int = 1, places: Iterable[str] = ()) -> Finding:
@@ -23,10 +28,38 @@ def finding(*kind: str, n: int = 1, places: Iterable[str] = ()) -> Finding:
     return kind, (int(n), [*places][:_SHOWN])
 
 
-def of_fault(fault: Fault) -> Finding:
+def _of_fault(fault: Fault) -> Finding:
     """What a reader refuses; its text has the count."""
     places = [each for each in fault.examples if each != "..."]
     return finding(fault.problem, fault.remedy, places=places)
+
+
+def reading(path: pathlib.Path, read: Callable[[Faults], _T]) -> Reading[_T]:
+    """Read a shard; what is wrong with it, or is warned of, as findings.
+
+    Args:
+        path: The shard.
+        read: Reads it.
+
+    Returns:
+        What `read` returns, None if it refuses the shard; and the findings.
+    """
+    faults = Faults()
+    result = None
+    found: list[Finding] = []
+    with data_warnings.kept() as warnings:
+        try:
+            result = read(faults)
+            faults.check()
+        except FaultyDataError as error:
+            result = None
+            found = [_of_fault(each) for each in error.faults]
+        except (DataError, OSError) as error:
+            problem = str(error)
+            if path.name not in problem:
+                problem = f"{path}: {problem}"
+            found = [finding(problem, "mend or replace this file")]
+    return result, [*found, *(finding(f"warning:{each}") for each in warnings)]
 
 
 def merged(parts: Iterable[tuple[int, list[str]]]) -> tuple[int, list[str]]:
@@ -82,8 +115,26 @@ class Findings:
             every = range(len(places))
             faults.add(text, remedy, every, places.__getitem__)
 
+    def check_alike(self, part: str) -> None:
+        """Refuse shards of a part that have other columns than the rest.
+
+        Raises:
+            DataError: If there are several sets of columns.
+        """
+        kinds = self.names_of(f"{part} columns:")
+        if len(kinds) > 1:
+            shown = "; ".join(
+                f"{self.places_of(f'{part} columns:{each}')[0]} has {each}"
+                for each in kinds[:2]
+            )
+            raise DataError(
+                f"{part}: expected the same columns, in the same order, in "
+                f"all shards. Received: {shown}; --columns=drop=... leaves "
+                "columns out of all"
+            )
+
     def names_of(self, group: str) -> list[str]:
-        """Which statistics of a group, "column:" or "part:", there are."""
+        """Which statistics of a group, as "column:", there are."""
         return [
             name.removeprefix(group)
             for name in self.counts

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from adaptive_gcn.beam import edges
-from adaptive_gcn.beam.findings import Finding, finding, of_fault
+from adaptive_gcn.beam.findings import Finding, finding, reading
 from adaptive_gcn.datasets import node_files
 from adaptive_gcn.datasets.columns import Columns
-from adaptive_gcn.datasets.faults import Faults, FaultyDataError
+from adaptive_gcn.datasets.faults import Faults
 from adaptive_gcn.datasets.graph_parts import GraphParts
 from adaptive_gcn.datasets.new_file import new_file
 from adaptive_gcn.errors import DataError
@@ -31,16 +31,16 @@ class Read(beam.DoFn):
 
     def process(self, shard: tuple[int, pathlib.Path]) -> Iterator[Finding]:
         number, path = shard
-        columns, faults = Columns.parse(self._columns), Faults()
-        try:
-            nodes = node_files.read_nodes(path, columns, faults)
-            faults.check()
-        except FaultyDataError as error:
-            yield from map(of_fault, error.faults)
+        columns = Columns.parse(self._columns)
+        nodes, found = reading(path, lambda f: _nodes(path, columns, f))
+        yield from found
+        if nodes is None:
             return
-        except (DataError, OSError) as error:
-            yield finding(str(error), "mend or replace this file")
-            return
+        names = ", ".join(nodes.feature_names)
+        n_rows = _n_rows(nodes)
+        yield finding(f"rows of shard {number}", n=n_rows)
+        if n_rows:
+            yield finding(f"nodes columns:{names}", places=[path.name])
         yield from edges.seen(columns)
         for name in _ARRAYS:
             array = getattr(nodes, name)
@@ -54,7 +54,27 @@ class Read(beam.DoFn):
                 pa.ipc.new_file(file, table.schema) as writer,
             ):
                 writer.write_table(table)
-        yield finding(f"rows of shard {number}", n=_n_rows(nodes))
+
+
+def _nodes(
+    path: pathlib.Path, columns: Columns, faults: Faults
+) -> node_files.Nodes:
+    nodes = node_files.read_nodes(path, columns, faults)
+    labels = nodes.labels
+    if labels is not None and labels.dtype.kind == "O":
+        if any(each is not None for each in labels.ravel()):
+            raise DataError(
+                f"{path.name}: labels: expected integers or texts. Received: "
+                f"{type(labels.ravel()[0]).__name__}"
+            )
+        nodes.labels = np.full(labels.shape, np.nan)
+    if nodes.ids is None and labels is None and nodes.split is None:
+        if nodes.features is None:
+            raise DataError(
+                f"{path.name}: expected columns of ids, labels, split or "
+                "numbers"
+            )
+    return nodes
 
 
 def _n_rows(nodes: node_files.Nodes) -> int:
@@ -116,11 +136,11 @@ class NodeShards:
         if not self._has(name, paths):
             return None
         arrays = [np.load(path, mmap_mode="r") for path in paths]
-        shapes = {each.shape[1:] for each in arrays}
-        if len(shapes) > 1 or len({each.dtype.kind for each in arrays}) > 1:
+        arrays = [each for each in arrays if len(each)] or arrays[:1]
+        if len({each.shape[1:] for each in arrays}) > 1:
             raise DataError(
                 f"{self._shards[0].parent}: {name} of the shards of nodes "
-                "differ in number or type of columns; give all the same"
+                "differ in their number of columns; give all the same"
             )
         return arrays
 
@@ -136,12 +156,30 @@ class NodeShards:
             raise DataError(f"{lacking}: has no {name}, other shards have")
         return any(there)
 
+    def _of_one_kind(self, labels: list[Any]) -> list[Any]:
+        """Labels as texts, if some are, or all as numbers."""
+        is_text = [each.dtype.kind == "U" for each in labels]
+        if not any(is_text) or all(is_text):
+            return labels
+        if any(
+            np.any(each == each) for each in labels if each.dtype.kind != "U"
+        ):
+            raise DataError(
+                f"{self._shards[0].parent}: labels are texts in some shards of "
+                "nodes and numbers in others; give all the same"
+            )
+        return [
+            each if each.dtype.kind == "U" else np.full(each.shape, "")
+            for each in labels
+        ]
+
     def _check_same(self, names: list[Any]) -> None:
-        for path, own in zip(self._shards, names, strict=True):
+        for own in names:
             if not np.array_equal(own, names[0]):
                 raise DataError(
-                    f"{path}: expected the label columns "
-                    f"{names[0].tolist()}. Received: {own.tolist()}"
+                    f"{self._shards[0].parent}: expected the same columns of "
+                    f"labels in all shards of nodes. Received: "
+                    f"{names[0].tolist()} and {own.tolist()}"
                 )
 
     def add_to(self, parts: GraphParts) -> None:
@@ -151,7 +189,7 @@ class NodeShards:
         labels, split = self.arrays("labels"), self.arrays("split")
         names = self.arrays("label_names")
         if labels is not None:
-            parts.labels = np.concatenate(labels)
+            parts.labels = np.concatenate(self._of_one_kind(labels))
         if names is not None:
             self._check_same(names)
             parts.class_names = tuple(names[0].tolist())

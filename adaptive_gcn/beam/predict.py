@@ -21,8 +21,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from adaptive_gcn import main, run_folder
 from adaptive_gcn.beam.options import (
     BLOCK_NODES,
-    new_pipeline,
+    end,
     pipeline_options,
+    running,
 )
 from adaptive_gcn.config import Config, ConfigError
 
@@ -74,7 +75,6 @@ def predict(
     from adaptive_gcn.beam import outputs, propagate
 
     _check_supported(config)
-    pipeline = new_pipeline(options)
     outputs.check_free(folder, config.overwrite)
     run = propagate.Run(config, uuid.uuid4().hex)
     graph, _ = run.graph, run.network  # What cannot be read shows here.
@@ -84,8 +84,8 @@ def predict(
     task = propagate.task_of(run, block_nodes)
     temporary = outputs.new_folder(folder)
     try:
-        with pipeline:
-            (
+        with running(options) as pipeline:
+            _ = (
                 pipeline
                 | "blocks" >> beam.Create(range(task.blocks.count))
                 | "propagate" >> propagate.FullPropagation(task)
@@ -112,14 +112,11 @@ def _main(parsed: tuple[Config, str]) -> None:
     from adaptive_gcn import training  # TensorFlow: after the flags are good.
 
     config, folder = parsed
-    try:
-        text = predict(config, folder, BLOCK_NODES.value, pipeline_options())
-    except training.USER_ERRORS as error:
-        sys.exit(f"{type(error).__name__}: {error}")
-    except KeyboardInterrupt:
-        print("interrupted; nothing half-written is left", file=sys.stderr)
-        sys.exit(130)
-    print(text)
+
+    def work() -> str:
+        return predict(config, folder, BLOCK_NODES.value, pipeline_options())
+
+    end(work, training.USER_ERRORS)
 
 
 def _parse_or_exit(argv: list[str]) -> tuple[Config, str]:

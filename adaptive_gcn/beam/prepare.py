@@ -30,12 +30,12 @@ from adaptive_gcn.adjacency import EdgeStatistics, csr_matrix_of
 from adaptive_gcn.beam import edges, node_shards, options
 from adaptive_gcn.beam.findings import Findings, Write
 from adaptive_gcn.beam.node_shards import NodeShards
-from adaptive_gcn.beam.shards import find_shards
-from adaptive_gcn.config import Config, ConfigError
+from adaptive_gcn.beam.shards import check_pairs, find_shards
+from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import data_warnings, node_files, store, table_graph
 from adaptive_gcn.datasets.assemble import assemble, degree_features
 from adaptive_gcn.datasets.columns import Columns
-from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.faults import Faults, FaultyDataError
 from adaptive_gcn.datasets.graph_parts import GraphParts
 from adaptive_gcn.datasets.npy_stream import write_blocks
 from adaptive_gcn.errors import DataError
@@ -44,7 +44,7 @@ from adaptive_gcn.graph import Graph
 from adaptive_gcn.loading import USER_ERRORS
 from adaptive_gcn.split_rule import SplitRule
 
-_LOG = logging.getLogger(__name__)
+_LOG = logging.getLogger("adaptive_gcn.beam.prepare")  # Run as __main__.
 
 _BUCKET_IDS = 2**18  # Ids that a worker holds at a time, about.
 _Paths = Sequence[pathlib.Path]
@@ -62,7 +62,10 @@ def prepare(config: Config) -> str:
         OSError: If something cannot be read or written.
     """
     target = pathlib.Path(config.output_dir)
-    store.check_free(target, config.overwrite)
+    try:
+        store.check_free(target, config.overwrite)
+    except DataError as error:
+        raise type(error)(f"--output_dir={target}: {error}") from error
     parent = target.resolve().parent
     run_folder.make_writable(parent, f"--output_dir={target}")
     prefix = f".{target.name}.beam-"
@@ -86,6 +89,7 @@ class Preparation:
         self._work = work
         self._folder = pathlib.Path(config.dataset_dir)
         self._shards = find_shards(self._folder)
+        check_pairs(self._shards["edges"])
         self._columns = Columns.parse(config.columns)
         self._faults = Faults()
         nobody = np.empty(0, np.int64)
@@ -129,7 +133,7 @@ class Preparation:
         if shards is None:
             return None
         path = self._work / "nodes.json"
-        with options.new_pipeline(options.pipeline_options()) as pipeline:
+        with options.running(options.pipeline_options()) as pipeline:
             _ = (
                 pipeline
                 | beam.Create([*enumerate(shards)])
@@ -137,12 +141,15 @@ class Preparation:
                 | beam.ParDo(node_shards.Read(self._work, self._config.columns))
                 | Write(path)
             )
-        found = self._take(Findings(path))
+        found = self._take(Findings(path), "nodes")
         self._faults.check()
         sizes = [found.counts[f"rows of shard {i}"] for i in range(len(shards))]
         return NodeShards(self._work, shards, sizes)
 
-    def _take(self, found: Findings) -> Findings:
+    def _take(self, found: Findings, part: str) -> Findings:
+        for text in found.names_of("warning:"):
+            _LOG.warning("%s", text)
+        found.check_alike(part)
         found.add_to(self._faults)
         self._columns.seen.update(dict.fromkeys(found.names_of("column:")))
         self._columns.found.update(found.names_of("part:"))
@@ -181,7 +188,7 @@ class Preparation:
             )
         if nodes is None:
             there = (parts.features, parts.labels)
-            rows = [each.shape[0] for each in there if each is not None]
+            rows = [each.shape[0] for each in there if np.ndim(each)]
             if not rows:
                 raise DataError(
                     f"--dataset_dir={self._folder}: expected nodes.csv, or "
@@ -202,8 +209,8 @@ class Preparation:
     def _read_edges(self, named: NodeShards | None) -> Findings:
         """Write the blocks of rows; `named` has the ids, where nodes have."""
         path = self._work / "edges.json"
-        block_nodes = options.BLOCK_NODES.value
-        with options.new_pipeline(options.pipeline_options()) as pipeline:
+        block_nodes = self._block_nodes()
+        with options.running(options.pipeline_options()) as pipeline:
             read = (
                 pipeline
                 | "Shards of edges" >> beam.Create(self._shards["edges"])
@@ -224,7 +231,10 @@ class Preparation:
                 | beam.Flatten()
                 | Write(path)
             )
-        return self._take(Findings(path))
+        return self._take(Findings(path), "edges")
+
+    def _block_nodes(self) -> int:
+        return int(min(options.BLOCK_NODES.value, max(1, self._parts.n_nodes)))
 
     def _number(
         self, pipeline: Any, pieces: Any, named: NodeShards | None
@@ -250,7 +260,7 @@ class Preparation:
         """Warn as reading in memory does."""
         if found.counts.get("zeros"):
             _LOG.warning(
-                "%s: %d edges have weight 0 and are left out, the first is %s",
+                "%s: %d edges have weight 0 and are left out, one is %s",
                 self._parts.name,
                 found.counts["zeros"],
                 found.places_of("zeros")[0],
@@ -265,7 +275,7 @@ class Preparation:
 
     def _adjacency(self) -> Any:
         """The blocks of rows, joined into memory-mapped arrays."""
-        block_nodes, n_nodes = options.BLOCK_NODES.value, self._parts.n_nodes
+        block_nodes, n_nodes = self._block_nodes(), self._parts.n_nodes
         n_blocks = -(-n_nodes // block_nodes)
         blocks = [edges.block_path(self._work, k) for k in range(n_blocks)]
         counts = np.zeros(n_blocks * block_nodes, np.int64)
@@ -319,6 +329,11 @@ def parse(argv: list[str]) -> Config:
         config = main.parse_flags([argv[0], *words, *argv[1:]])
     except (flags.Error, run_folder.RunFolderError) as error:
         sys.exit(f"Flags parsing error: {error}")
+    if (config.mode, config.to) != ("convert", "store"):
+        sys.exit(
+            f"Flags parsing error: --mode={config.mode} --to={config.to}: this "
+            "makes a store, leave the flags out"
+        )
     if not config.dataset_dir:
         sys.exit("Flags parsing error: --dataset_dir names the folder to read")
     return config
@@ -327,15 +342,14 @@ def parse(argv: list[str]) -> Config:
 def run(config: Config) -> None:
     """Make the store and print where it is."""
     absl_logging.set_verbosity(absl_logging.INFO)
-    logging.getLogger("apache_beam").setLevel(logging.WARNING)
+    options.end(lambda: _prepared(config), USER_ERRORS)
+
+
+def _prepared(config: Config) -> str:
     try:
-        text = prepare(config)
-    except (ConfigError, *USER_ERRORS) as error:
-        sys.exit(f"{type(error).__name__}: {error}")
-    except KeyboardInterrupt:
-        print("interrupted; nothing half-written is left", file=sys.stderr)
-        sys.exit(130)
-    print(text)
+        return prepare(config)
+    except FaultyDataError as error:
+        raise DataError("\n".join(map(str, error.faults))) from error
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pathlib
 
+from adaptive_gcn.datasets.download import DataNotFoundError
+from adaptive_gcn.datasets.raw_files import load_npy
 from adaptive_gcn.datasets.table_graph import FORMS
 from adaptive_gcn.errors import DataError
 
@@ -19,6 +21,10 @@ def find_shards(folder: pathlib.Path) -> dict[str, list[pathlib.Path]]:
     Raises:
         DataError: If there are no edges, or a part is there in two forms.
     """
+    if not folder.is_dir():
+        raise DataNotFoundError(
+            f"--dataset_dir={folder}: there is no such folder"
+        )
     found = {}
     for part, suffixes in FORMS.items():
         forms = [
@@ -41,4 +47,36 @@ def find_shards(folder: pathlib.Path) -> dict[str, list[pathlib.Path]]:
             f"--dataset_dir={folder}: expected edges.csv, or edges-00000.csv "
             "and so on (or .tsv, .txt, .parquet, .npy, .npz)"
         )
+    _check_all_used(folder, found)
     return found
+
+
+def _check_all_used(
+    folder: pathlib.Path, found: dict[str, list[pathlib.Path]]
+) -> None:
+    """Refuse what looks like a shard and is none, as a part would lack it."""
+    used = {path for paths in found.values() for path in paths}
+    for path in sorted(folder.iterdir()):
+        name = path.name.lower()
+        looks_like = (f"{part}{end}" for part in FORMS for end in "-.")
+        if path not in used and name.startswith(tuple(looks_like)):
+            raise DataError(
+                f"{path}: is not read; expected edges and nodes as .csv, "
+                ".parquet and so on, not compressed, features and labels in "
+                "one file; convert it or move it away"
+            )
+
+
+def check_pairs(paths: list[pathlib.Path]) -> None:
+    """Refuse shards that may be two edges, or the ends of two edges.
+
+    Raises:
+        DataError: If a .npy file among several is of shape [2, 2].
+    """
+    for path in paths:
+        if len(paths) > 1 and path.suffix == ".npy":
+            if load_npy(path, mmap_mode="r").shape == (2, 2):
+                raise DataError(
+                    f"{path}: of shape [2, 2] it may be [n_edges, 2] or the "
+                    "other way round; join it with another shard"
+                )

@@ -45,6 +45,7 @@ class Nodes:
         split: [n_rows] int8, 0 or 1 + a place in `PARTS`; None without.
         features: [n_rows, n_features] float32; None without.
         place: Says where the user finds a row.
+        feature_names: Of the columns of the features.
     """
 
     path: pathlib.Path
@@ -54,6 +55,7 @@ class Nodes:
     split: npt.NDArray[np.int8] | None
     features: npt.NDArray[np.float32] | None
     place: Callable[[int], str]
+    feature_names: tuple[str, ...] = ()
 
 
 def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
@@ -88,14 +90,16 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
         table.columns.pop(name) if name else None for name in found.values()
     )
     labels, label_names = _labels(table, label)
+    features, feature_names = _features(table)
     return Nodes(
         path,
         None if id_ is None else _ids(path, found["id"], id_),
         labels,
         label_names,
         None if split is None else _split(table, split, faults),
-        _features(table),
+        features,
         table.place,
+        feature_names,
     )
 
 
@@ -162,7 +166,10 @@ def _split(
     return np.maximum(codes, 0)
 
 
-def _features(table: tables.Table) -> npt.NDArray[np.float32] | None:
+def _features(
+    table: tables.Table,
+) -> tuple[npt.NDArray[np.float32] | None, tuple[str, ...]]:
+    """All columns of numbers side by side, and their names."""
     blocks: list[npt.NDArray[Any]] = []
     left_out = []
     for name, column in table.columns.items():
@@ -177,8 +184,9 @@ def _features(table: tables.Table) -> npt.NDArray[np.float32] | None:
             table.path.name,
             ", ".join(left_out),
         )
+    names = tuple(each for each in table.columns if each not in left_out)
     if not blocks:
-        return None
+        return None, names
     features = np.empty(
         (table.n_rows, sum(each.shape[1] for each in blocks)), np.float32
     )
@@ -187,7 +195,7 @@ def _features(table: tables.Table) -> npt.NDArray[np.float32] | None:
         for block in blocks:
             features[:, start : start + block.shape[1]] = block
             start += block.shape[1]
-    return features
+    return features, names
 
 
 def _feature_block(
