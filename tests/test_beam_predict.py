@@ -19,12 +19,11 @@ from scipy import sparse
 from adaptive_gcn import loading, run_folder, targets, training
 from adaptive_gcn import predict as in_memory
 from adaptive_gcn.adjacency import normalize_adjacency
-from adaptive_gcn.beam import outputs, predict
+from adaptive_gcn.beam import gathering, outputs, predict
 from adaptive_gcn.beam.blocks import (
     AdjacencyRows,
     Blocks,
     Rows,
-    batches,
 )
 from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.datasets import store
@@ -192,11 +191,10 @@ def test_rows_of_a_block_have_the_bits_of_the_whole_matrix(normalization, size):
         assert part.nnz == whole[start:stop].nnz
 
 
-def test_answers_are_multiplied_many_at_a_time():
-    answers = [Rows(i, None, np.ones(i), None, None) for i in (1, 2, 5, 1)]
-    sizes = [[each.block for each in batch] for batch in batches(answers, 3)]
+def test_pieces_are_gathered_until_they_are_large():
+    sizes = [*gathering.gathered([1, 2, 5, 1], int, 3)]
     assert sizes == [[1, 2], [5], [1]]
-    assert not [*batches([], 3)]
+    assert not [*gathering.gathered([], int, 3)]
 
 
 # Beside the in-memory path.

@@ -7,7 +7,7 @@ degrees of the columns in use, which arrive with the rows that are asked for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -154,20 +154,3 @@ class AdjacencyRows:
         """Where in the columns the nodes of a block are."""
         ends = np.searchsorted(self._columns, self._blocks.bounds(block))
         return np.arange(*ends)
-
-
-def batches(answers: Iterable[Rows], most_rows: int) -> Iterator[list[Rows]]:
-    """Answers in lists of at least `most_rows` rows, but for the last.
-
-    A product for each of many small ones would take far longer.
-    """
-    batch: list[Rows] = []
-    n_rows = 0
-    for each in answers:
-        batch.append(each)
-        n_rows += len(each.degree)
-        if n_rows >= most_rows:
-            yield batch
-            batch, n_rows = [], 0
-    if batch:
-        yield batch

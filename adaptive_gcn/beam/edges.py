@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from adaptive_gcn.beam.findings import Finding, finding, reading
+from adaptive_gcn.beam.gathering import gathered
 from adaptive_gcn.datasets import tables
 from adaptive_gcn.datasets.columns import Columns
 from adaptive_gcn.datasets.edge_files import Edges, read_edges
@@ -182,7 +183,11 @@ class Number(beam.DoFn):
         numbers = np.concatenate(
             [np.empty(0, np.int64), *(n for _, n in nodes)]
         )
-        for pieces in _gathered(groups["edges"], max(_PIECE, len(numbers))):
+        for pieces in gathered(
+            groups["edges"],
+            lambda piece: len(piece.first),
+            max(_PIECE, len(numbers)),
+        ):
             first, *own = tables.of_one_type([_joined(pieces).first, *ids])
             known = pa.chunked_array(own, first.type).combine_chunks()
             found = pc.index_in(first, value_set=known)
@@ -193,20 +198,6 @@ class Number(beam.DoFn):
             kept = _joined(pieces).taken(rows)
             number = numbers[np.asarray(found.take(rows))]
             yield Piece(kept.shard, kept.second, number, kept.weights)
-
-
-def _gathered(pieces: Iterable[Piece], size: int) -> Iterator[list[Piece]]:
-    """Lists of pieces that have at least `size` entries, but for the last."""
-    gathered: list[Piece] = []
-    n = 0
-    for piece in pieces:
-        gathered.append(piece)
-        n += len(piece.first)
-        if n >= size:
-            yield gathered
-            gathered, n = [], 0
-    if gathered:
-        yield gathered
 
 
 def _joined(pieces: Sequence[Piece]) -> Piece:

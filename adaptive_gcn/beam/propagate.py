@@ -27,8 +27,8 @@ from adaptive_gcn.beam.blocks import (
     Blocks,
     OwnRows,
     Rows,
-    batches,
 )
+from adaptive_gcn.beam.gathering import gathered
 from adaptive_gcn.config import Config
 from adaptive_gcn.features import Features, column_statistics, scale_features
 from adaptive_gcn.graph import Graph
@@ -271,7 +271,9 @@ class _Aggregation(_OnGraph):
         """
         adjacency = self._rows_of(own.block)
         total: Any = 0
-        for batch in batches(answers, len(own.degree)):
+        # A product for each of many small answers would take far longer.
+        rows = gathered(answers, lambda a: len(a.degree), len(own.degree))
+        for batch in rows:
             matrix = self._matrix(adjacency, own, batch).astype(np.float64)
             total = total + matrix.tocsr() @ _joined(batch)
         return total.astype(np.float32)
