@@ -11,6 +11,7 @@ import urllib.request
 
 import numpy as np
 import pytest
+from absl import flags
 from scipy import sparse
 
 
@@ -24,6 +25,16 @@ def data_dir() -> pathlib.Path:
     if os.environ.get("ADAPTIVE_GCN_REQUIRE_DATA") == "1":
         pytest.fail(message)
     pytest.skip(message)
+
+
+@pytest.fixture
+def parsed_flags():
+    """Let flags be read, whatever other tests have left of them."""
+    was_parsed = flags.FLAGS.is_parsed()
+    flags.FLAGS.mark_as_parsed()
+    yield
+    if not was_parsed:
+        flags.FLAGS.unparse_flags()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from absl import flags
 from absl.testing import flagsaver
 from pyarrow import parquet
 from scipy import sparse
@@ -24,8 +23,7 @@ from adaptive_gcn.datasets.folder_options import FolderOptions  # noqa: E402
 from adaptive_gcn.errors import DataError  # noqa: E402
 from adaptive_gcn.split_rule import SplitRule  # noqa: E402
 
-if not flags.FLAGS.is_parsed():
-    flags.FLAGS(["test"])
+pytestmark = pytest.mark.usefixtures("parsed_flags")
 
 NODES = [
     ("id", "label", "split", "x0", "x1"),
