@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from adaptive_gcn.beam.findings import Finding, finding, reading
+from adaptive_gcn.beam.findings import SHOWN, Finding, finding, reading
 from adaptive_gcn.beam.gathering import gathered
 from adaptive_gcn.datasets import tables
 from adaptive_gcn.datasets.columns import Columns
@@ -77,7 +77,7 @@ class Read(beam.DoFn):
         yield _tagged(finding("entries", n=len(edges.sources)))
         weights, bad = _checked(edges.weights)
         if bad.size:
-            places = [f"{edges.place(k)}: {weights[k]:g}" for k in bad[:4]]
+            places = [f"{edges.place(k)}: {weights[k]:g}" for k in bad[:SHOWN]]
             yield _tagged(
                 finding(
                     "edges: {n} have a weight that is negative or not finite "
@@ -91,7 +91,7 @@ class Read(beam.DoFn):
         whole = Piece(path.name, edges.sources, edges.targets, weights)
         if weights is not None:
             zero = np.flatnonzero(weights == 0)
-            places = [edges.place(k) for k in zero[:4]]
+            places = [edges.place(k) for k in zero[:SHOWN]]
             yield _tagged(finding("zeros", n=zero.size, places=places))
             whole = whole.taken(np.flatnonzero(weights))
         for start in range(0, len(whole.first), _PIECE):
@@ -188,14 +188,15 @@ class Number(beam.DoFn):
             lambda piece: len(piece.first),
             max(_PIECE, len(numbers)),
         ):
-            first, *own = tables.of_one_type([_joined(pieces).first, *ids])
+            whole = _joined(pieces)
+            first, *own = tables.of_one_type([whole.first, *ids])
             known = pa.chunked_array(own, first.type).combine_chunks()
             found = pc.index_in(first, value_set=known)
             unknown = np.flatnonzero(np.asarray(found.is_null()))
             if unknown.size:
                 yield _unknown(pieces, unknown)
             rows = np.flatnonzero(np.asarray(found.is_valid()))
-            kept = _joined(pieces).taken(rows)
+            kept = whole.taken(rows)
             number = numbers[np.asarray(found.take(rows))]
             yield Piece(kept.shard, kept.second, number, kept.weights)
 
@@ -229,7 +230,7 @@ def _weights(piece: Piece) -> npt.NDArray[np.float32]:
 def _unknown(pieces: Sequence[Piece], rows: npt.NDArray[np.int64]) -> Any:
     starts = np.cumsum([0, *(len(each.first) for each in pieces)])
     places = []
-    for row in rows[:4]:
+    for row in rows[:SHOWN]:
         i = int(np.searchsorted(starts, row, "right")) - 1
         unknown = pieces[i].first[int(row - starts[i])].as_py()
         places.append(f"{pieces[i].shard}: {unknown!r}")
@@ -275,7 +276,7 @@ class AsNumbers(beam.DoFn):
                     n=places.size,
                     places=[
                         f"{piece.shard}: {first[k]}, {second[k]}"
-                        for k in places[:4]
+                        for k in places[:SHOWN]
                     ],
                 )
             )
@@ -396,7 +397,7 @@ def _too_heavy(rows: npt.NDArray[np.int64]) -> Finding:
         "edges: at {n} nodes the sum of the weights is not finite in 32 bits",
         "scale all weights",
         n=len(rows),
-        places=[f"row {row}" for row in rows[:4]],
+        places=[f"row {row}" for row in rows[:SHOWN]],
     )
 
 

@@ -14,7 +14,7 @@ from adaptive_gcn.datasets.faults import Fault, Faults, FaultyDataError
 from adaptive_gcn.datasets.new_file import new_file
 from adaptive_gcn.errors import DataError
 
-_SHOWN = 4  # One more than is shown, so that it can be said that there is more.
+SHOWN = 4  # One more than is shown, so that it can be said that there is more.
 
 # A kind, and how often it was found, with the first places in alphabetic order.
 Finding = tuple[tuple[str, ...], tuple[int, list[str]]]
@@ -25,7 +25,7 @@ Reading = tuple[_T | None, list[Finding]]
 
 def finding(*kind: str, n: int = 1, places: Iterable[str] = ()) -> Finding:
     """A kind of finding: a statistic's name, or a fault's text and remedy."""
-    return kind, (int(n), [*places][:_SHOWN])
+    return kind, (int(n), [*places][:SHOWN])
 
 
 def _of_fault(fault: Fault) -> Finding:
@@ -67,7 +67,7 @@ def merged(parts: Iterable[tuple[int, list[str]]]) -> tuple[int, list[str]]:
     total, places = 0, set()
     for n, some in parts:
         total += n
-        places = {*sorted({*places, *some})[:_SHOWN]}
+        places = {*sorted({*places, *some})[:SHOWN]}
     return total, sorted(places)
 
 

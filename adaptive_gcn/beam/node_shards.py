@@ -112,9 +112,8 @@ class NodeShards:
         self.starts = np.cumsum([0, *sizes])
         self._folder = folder
         self._shards = shards
-        self.has_ids = self._has(
-            "ids", [ids_path(folder, i) for i in range(len(shards))]
-        )
+        self._ids = [ids_path(folder, i) for i in range(len(shards))]
+        self.has_ids = self._has("ids", self._ids)
 
     @property
     def n_nodes(self) -> int:
@@ -124,15 +123,12 @@ class NodeShards:
         """[n_nodes] ids, or None if they are numbers of rows."""
         if not self.has_ids:
             return None
-        files = range(len(self._shards))
-        return edges.concatenated(
-            edges.read_ids(ids_path(self._folder, i)) for i in files
-        )
+        return edges.concatenated(map(edges.read_ids, self._ids))
 
     def arrays(self, name: str) -> list[Any] | None:
         """Labels, split, features or names of each shard, memory-mapped."""
-        files = range(len(self._shards))
-        paths = [_path(self._folder, i, name) for i in files]
+        numbers = range(len(self._shards))
+        paths = [_path(self._folder, i, name) for i in numbers]
         if not self._has(name, paths):
             return None
         arrays = [np.load(path, mmap_mode="r") for path in paths]
@@ -161,9 +157,8 @@ class NodeShards:
         is_text = [each.dtype.kind == "U" for each in labels]
         if not any(is_text) or all(is_text):
             return labels
-        if any(
-            np.any(each == each) for each in labels if each.dtype.kind != "U"
-        ):
+        numbers = [each for each in labels if each.dtype.kind != "U"]
+        if not all(np.isnan(each).all() for each in numbers):
             raise DataError(
                 f"{self._shards[0].parent}: labels are texts in some shards of "
                 "nodes and numbers in others; give all the same"

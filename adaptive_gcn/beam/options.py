@@ -8,13 +8,16 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import apache_beam as beam
 from absl import flags
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from adaptive_gcn.config import ConfigError
+from adaptive_gcn.run_folder import RunFolderError
+
+_T = TypeVar("_T")
 
 OPTIONS = flags.DEFINE_list(
     "beam_pipeline_options",
@@ -88,6 +91,14 @@ def _of_options(text: str) -> str:
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1].strip() if lines else "no reason was given"
+
+
+def parsed_or_exit(parse: Callable[[list[str]], _T], argv: list[str]) -> _T:
+    """What `parse` makes of a command line, or one line and status 1."""
+    try:
+        return parse(argv)
+    except (flags.Error, RunFolderError) as error:
+        sys.exit(f"Flags parsing error: {error}")
 
 
 def end(work: Callable[[], str], user_errors: tuple[Any, ...]) -> None:

@@ -10,7 +10,6 @@ pipeline starts and end with one line and exit status 1.
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from pathlib import Path
 
@@ -18,10 +17,11 @@ import apache_beam as beam
 from absl import app, flags
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from adaptive_gcn import main, run_folder
+from adaptive_gcn import main
 from adaptive_gcn.beam.options import (
     BLOCK_NODES,
     end,
+    parsed_or_exit,
     pipeline_options,
     running,
 )
@@ -120,10 +120,7 @@ def _main(parsed: tuple[Config, str]) -> None:
 
 
 def _parse_or_exit(argv: list[str]) -> tuple[Config, str]:
-    try:
-        return parse_flags(argv)
-    except (flags.Error, run_folder.RunFolderError) as error:
-        sys.exit(f"Flags parsing error: {error}")
+    return parsed_or_exit(parse_flags, argv)
 
 
 def run() -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import pathlib
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -323,19 +322,20 @@ def _write(
 
 
 def parse(argv: list[str]) -> Config:
-    """The settings, with the flags of `--mode=convert`."""
+    """The settings, with the flags of `--mode=convert`; or the program ends."""
+    return options.parsed_or_exit(_parse_flags, argv)
+
+
+def _parse_flags(argv: list[str]) -> Config:
     words = ["--dataset=folder", "--mode=convert", "--to=store"]
-    try:
-        config = main.parse_flags([argv[0], *words, *argv[1:]])
-    except (flags.Error, run_folder.RunFolderError) as error:
-        sys.exit(f"Flags parsing error: {error}")
+    config = main.parse_flags([argv[0], *words, *argv[1:]])
     if (config.mode, config.to) != ("convert", "store"):
-        sys.exit(
-            f"Flags parsing error: --mode={config.mode} --to={config.to}: this "
-            "makes a store, leave the flags out"
+        raise flags.Error(
+            f"--mode={config.mode} --to={config.to}: this makes a store, leave "
+            "the flags out"
         )
     if not config.dataset_dir:
-        sys.exit("Flags parsing error: --dataset_dir names the folder to read")
+        raise flags.Error("--dataset_dir names the folder to read")
     return config
 
 
