@@ -108,26 +108,30 @@ def make_writable(folder: Path, named: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, named: str = "") -> Iterator[None]:
     """Hold the folder against other runs. It ends with the process, too.
+
+    Args:
+        folder: The folder, which exists.
+        named: The flag and its value, for the message; else --output_dir.
 
     Raises:
         RunFolderError: If another run holds it.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _lock(descriptor, folder)
+        _lock(descriptor, folder, named or f"--output_dir={folder}")
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, folder: Path) -> None:
+def _lock(descriptor: int, folder: Path, named: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise RunFolderError(
-            f"--output_dir={folder}: another run is writing there; wait for "
+            f"{named}: another run is writing there; wait for "
             "its end, or give another folder"
         ) from error
     except OSError as error:  # Some network file systems have no such locks.

@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 
 from adaptive_gcn import config
+from adaptive_gcn.datasets import download
 from adaptive_gcn.experiments import (
     appendices,
     confirm,
@@ -204,7 +205,7 @@ def test_records_of_earlier_code_stay_where_a_run_gives_the_same_numbers(
     for cell in (CELL, other, timed):
         for seed in (0, 2):
             record = fake_train(None, cell.config(seed))
-            record["test_accuracy"] += cell is other
+            record["test_accuracy"] += 0.1 * (cell is other)
             records.write(tmp_path, cell, seed, record)
     before = records.path_of(tmp_path, timed, 0).read_text()
     old = fingerprint.code()
@@ -245,13 +246,11 @@ class Fatal:
 
 @pytest.mark.slow
 def test_a_grid_killed_twice_ends_with_the_same_records(tmp_path):
-    words = ["quick", "--seeds=2", "--datasets=test", "--methods=full,iid"]
-
     def start(folder):
         return subprocess.Popen(
             [
                 ROOT / "run_experiments.sh",
-                *words,
+                "quick",
                 "--workers=1",
                 f"--results_dir={folder}",
             ],
@@ -262,8 +261,9 @@ def test_a_grid_killed_twice_ends_with_the_same_records(tmp_path):
         )
 
     whole = start(tmp_path / "whole")
-    whole.communicate(timeout=300)
+    whole.communicate(timeout=500)
     assert whole.returncode == 0
+    finished = {}
     for _ in range(2):
         cut = start(tmp_path / "cut")
         for line in cut.stdout:
@@ -280,7 +280,17 @@ def test_a_grid_killed_twice_ends_with_the_same_records(tmp_path):
             time.sleep(0.1)
         else:
             raise AssertionError(f"workers {workers} are still there")
-    start(tmp_path / "cut").communicate(timeout=300)
+        now = {
+            path: path.stat().st_mtime_ns
+            for path in (tmp_path / "cut").rglob("seed*.json")
+        }
+        assert now.items() > finished.items()
+        finished = now
+    last = start(tmp_path / "cut")
+    last.communicate(timeout=500)
+    assert last.returncode == 0
+    for path, made in finished.items():  # No finished run is made again.
+        assert path.stat().st_mtime_ns == made
 
     def numbers(folder):
         found = {}
@@ -292,7 +302,7 @@ def test_a_grid_killed_twice_ends_with_the_same_records(tmp_path):
             found[str(path.relative_to(tmp_path / folder))] = record
         return found
 
-    assert len(numbers("whole")) == 6
+    assert len(numbers("whole")) == 10  # 3 methods and 2 curves, twice.
     assert numbers("whole") == numbers("cut")
     page = (tmp_path / "whole" / "report.html").read_text()
     assert page.count("<img") >= 1
@@ -314,6 +324,9 @@ def children_of(pid):
         (["table1", "--datasets=Cora"], "Received: Cora"),
         (["table1", "--methods=adapt,adpt"], "Received: adpt"),
         (["tabel1"], "Received: tabel1"),
+        (["report", "--results_dir=/dev/null/x"], "--results_dir=/dev/null/x"),
+        (["quick", "--write_into=setup.cfg"], "--write_into=setup.cfg: no"),
+        (["variance", "--datasets=toloker"], "pubmed, reddit, tolokers"),
         ([], "Received: none"),
     ],
 )
@@ -430,12 +443,19 @@ def test_readme_has_a_row_of_the_paper_and_one_of_each_of_our_settings(
 
 def test_failed_runs_are_counted_and_never_a_number(tmp_path):
     put(tmp_path, CELL, 0)
-    records.write_failure(tmp_path, CELL, 1, "diverged")
+    records.write_failure(tmp_path, CELL, CELL.config(1), "diverged")
     row = tables.row_of(*[summaries.summarize(tmp_path, CELL)] * 2)
     assert row[4:6] == (".8000", "1 (1 failed)")
-    records.write_failure(tmp_path, CELL, 0, "diverged")
+    records.path_of(tmp_path, CELL, 0).unlink()
+    reason = "diverged, " * 20
+    records.write_failure(tmp_path, CELL, CELL.config(0), reason)
     row = tables.row_of(*[summaries.summarize(tmp_path, CELL)] * 2)
-    assert row[4:7] == ("failed: diverged", "0 (2 failed)", "")
+    assert row[4].startswith("failed: diverged, diverged")
+    assert row[4].endswith(" ...")
+    assert row[5:7] == ("0 (2 failed)", "")
+    outputs.write_all(tmp_path)
+    text = (tmp_path / "tables" / "table1.md").read_text()
+    assert "failed: diverged" in text
 
 
 def test_reddit_without_its_files_is_left_out_and_says_so(
@@ -450,12 +470,55 @@ def test_reddit_without_its_files_is_left_out_and_says_so(
     assert found.n_failed == 0
 
 
-def test_foreign_files_are_errors(tmp_path):
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("{}", "a part is missing"),
+        ('{"seed": 0, "test_acc', "cannot be read"),
+        (
+            '{"seed": 0, "fingerprint": {}, "test_accuracy": NaN}',
+            "test_accuracy is nan",
+        ),
+        ('{"seed": 0, "fingerprint": {}, "test_accuracy": "x"}', "not supp"),
+    ],
+)
+def test_foreign_and_cut_files_are_errors_and_are_made_anew(
+    tmp_path, text, reason
+):
     path = records.path_of(tmp_path, CELL, 0)
     path.parent.mkdir(parents=True)
-    path.write_text("{}")
-    with pytest.raises(RunFolderError, match=r"seed0.json: expected"):
+    path.write_text(text)
+    with pytest.raises(RunFolderError, match="seed0.json: not the") as raised:
         records.read(tmp_path, CELL)
+    assert reason in str(raised.value)
+    assert not records.is_current(tmp_path, CELL, CELL.config(0))
+
+
+def test_a_failure_keeps_the_record_of_earlier_code(tmp_path, monkeypatch):
+    put(tmp_path, CELL, 0)
+    monkeypatch.setattr(fingerprint, "code", lambda: "new")
+    monkeypatch.setattr(runner._Worker, "train", lambda *_: 1 / 0)
+    assert runner.run([CELL], [0], tmp_path, 1) == 1
+    found = summaries.summarize(tmp_path, CELL)
+    assert (found.n, found.n_failed) == (1, 1)
+    # That of other settings says nothing of the present ones.
+    other = dataclasses.replace(CELL.config(0), learning_rate=0.5)
+    records.write_failure(tmp_path, CELL, other, "diverged")
+    assert not records.failures(tmp_path, CELL)
+
+
+def test_missing_files_are_said_once_before_any_run(tmp_path, monkeypatch):
+    def locate(dataset, _):
+        raise download.DataNotFoundError(f"{dataset}: no ind.{dataset}.x")
+
+    monkeypatch.setattr(download, "locate", locate)
+    monkeypatch.setattr(runner._Worker, "train", None)
+    with pytest.raises(download.DataNotFoundError, match="ind.cora.x"):
+        runner.run([CELL], range(3), tmp_path, 1)
+    assert not list(tmp_path.iterdir())
+    for seed in range(3):  # What is there needs no files.
+        put(tmp_path, CELL, seed)
+    assert runner.run([CELL], range(3), tmp_path, 1) == 0
 
 
 def test_markdown_and_latex_hold_the_same_cells():
@@ -471,6 +534,9 @@ def test_markdown_and_latex_hold_the_same_cells():
     assert lines[0] == r"\begin{tabular}{ll}"
     assert lines[4] == r"a\_b & 1 $\pm$ 2 \\"
     assert lines[5] == r"50 \% & $<$ .0001 \\"
+    assert tables.latex([(r"--a={~}\$",)], ("x",)).splitlines()[4] == (
+        r"-{}-a=\{\textasciitilde{}\}\textbackslash{}\$ \\"
+    )
 
 
 # The page and the committed results.
@@ -550,14 +616,29 @@ def test_readme_shows_exactly_the_table_of_the_committed_records():
     assert shown.group(1).strip() == expected
 
 
-def test_committed_tables_are_those_of_the_committed_records(tmp_path):
-    for group in tables.TITLES:
-        table = tables.table(ROOT / "results", group)
-        path = ROOT / "results" / "tables" / f"{group}.md"
-        has_runs = any(row[5] != "0" for row in table.rows)
-        assert path.exists() == has_runs
-        if has_runs:
-            assert path.read_text() == tables.markdown(table.rows) + "\n"
+def test_committed_tables_and_page_are_those_of_the_committed_records(
+    tmp_path,
+):
+    pytest.importorskip("matplotlib")
+    committed = ROOT / "results"
+    for path in committed.iterdir():
+        if path.name not in ("tables", "figures", outputs.PAGE):
+            (tmp_path / path.name).symlink_to(path)
+    outputs.write_all(tmp_path)
+    expected = {path.name for path in (committed / "tables").iterdir()}
+    assert {p.name for p in (tmp_path / "tables").iterdir()} == expected
+    for name in expected:
+        ours = (committed / "tables" / name).read_text()
+        assert (tmp_path / "tables" / name).read_text() == ours
+    for ending in ("png", "pdf"):  # Bytes differ with Matplotlib's version.
+        assert {p.name for p in tmp_path.glob(f"figures/*.{ending}")} == {
+            p.name for p in committed.glob(f"figures/*.{ending}")
+        }
+    pages = [
+        (each / outputs.PAGE).read_text() for each in (tmp_path, committed)
+    ]
+    new, old = (re.sub('base64,[^"]*', "base64,", page) for page in pages)
+    assert new == old
 
 
 def test_records_name_no_folder_and_no_host():
@@ -678,14 +759,18 @@ def test_the_dense_graph_is_studied_where_its_file_is(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setenv("ADAPTIVE_GCN_DATA_DIR", str(tmp_path))
-    assert "tolokers" not in studies.cells()
-    assert f"tolokers.npz needed in {tmp_path}" in capsys.readouterr().out
+    monkeypatch.setattr(variance_study, "study", None)
+    assert studies.run(tmp_path, lambda cell: cell.dataset == "tolokers") == 0
+    assert f"{tmp_path}/tolokers.npz needed" in capsys.readouterr().out
+    before = fingerprint.of_study(studies.cells()["tolokers"].config())
     (tmp_path / "other").mkdir()
     path = tmp_path / "other" / "tolokers.npz"
     path.touch()
     settings = studies.cells()["tolokers"].config()
     assert settings.dataset_dir == str(path)
     assert settings.dataset == "folder"
+    # Its record counts wherever the file lies.
+    assert fingerprint.of_study(settings) == before
 
 
 def test_studies_that_have_their_record_or_are_not_wanted_are_not_made(
@@ -695,10 +780,47 @@ def test_studies_that_have_their_record_or_are_not_wanted_are_not_made(
     monkeypatch.setattr(
         variance_study, "study", lambda config: {"seed": config.seed}
     )
-    path = tmp_path / "variance" / "mine.json"
+    path = studies.path_of(tmp_path, "mine")
     assert studies.run(tmp_path, lambda cell: cell.recipe == "tuned") == 0
     assert not path.exists()
     assert studies.run(tmp_path, lambda cell: True) == 0
-    assert records.is_of(path, CELL.config())
+    wanted = fingerprint.of_study(CELL.config())
+    assert records.has(path, wanted)
     monkeypatch.setattr(variance_study, "study", None)  # Not called again.
     assert studies.run(tmp_path, lambda cell: True) == 0
+
+
+def test_formulas_of_the_study_count_as_its_code(monkeypatch):
+    before = fingerprint.of_study(CELL.config())
+    meaning = fingerprint._meaning_of
+    monkeypatch.setattr(
+        fingerprint,
+        "_meaning_of",
+        lambda name: meaning(name) + "#" * name.endswith("variance_study.py"),
+    )
+    after = fingerprint.of_study(CELL.config())
+    assert after["settings"] == before["settings"]
+    assert after["code"] != before["code"]
+
+
+def test_studies_of_other_settings_are_not_shown(tmp_path, monkeypatch):
+    monkeypatch.setattr(studies, "cells", lambda: {"mine": CELL})
+    study = {
+        "layers": {},
+        "monte_carlo": {},
+        "flags": {},
+        "graph": {},
+        "fingerprint": fingerprint.of_study(CELL.config()),
+    }
+    path = studies.path_of(tmp_path, "mine")
+    path.parent.mkdir()
+    path.write_text(json.dumps(study))
+    assert studies.read(tmp_path) == [study]
+    other = dataclasses.replace(CELL.config(), epochs=7)
+    study["fingerprint"] = fingerprint.of_study(other)
+    path.write_text(json.dumps(study))
+    assert studies.read(tmp_path) == []
+    del study["layers"]
+    path.write_text(json.dumps(study))
+    with pytest.raises(RunFolderError, match="mine.json: expected"):
+        studies.read(tmp_path)

@@ -1,4 +1,10 @@
-"""The paper's tables and figures: `./run_experiments.sh GROUP ...`."""
+"""The paper's tables and figures: `./run_experiments.sh GROUP ...`.
+
+Groups: table1, table2, all_layers, supplement, free, best_validation,
+figure2, figure3a, figure3b, variance; all of these: all. A check of two
+minutes on a generated graph: quick. The searches for settings: search_cora,
+search_citeseer, search_pubmed. Only what is written from the records: report.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +15,7 @@ from pathlib import Path
 
 from absl import app, flags, logging
 
+from adaptive_gcn import run_folder
 from adaptive_gcn.config import PLACES, Config
 from adaptive_gcn.experiments import (
     confirm,
@@ -19,7 +26,9 @@ from adaptive_gcn.experiments import (
     studies,
 )
 
-_SEEDS = flags.DEFINE_integer("seeds", 20, "runs of each cell", 1)
+_SEEDS = flags.DEFINE_integer(
+    "seeds", 20, "runs of each cell; quick makes 2 unless told", 1
+)
 _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "the first seed", 0)
 _DATASETS = flags.DEFINE_list("datasets", [], "only these data sets")
 _METHODS = flags.DEFINE_list("methods", [], "only these methods")
@@ -44,6 +53,7 @@ _EVERYTHING = [
     name for name in grid.GROUPS if name != "quick" and "search" not in name
 ]
 _TIMED_SEEDS = 3
+_QUICK_SEEDS = 2
 _QUICK_DIR = "runs/quick"  # Where the quick check leaves its records.
 
 
@@ -76,6 +86,8 @@ def _check_flags(groups: list[str]) -> None:
                 "files give. Use python -m adaptive_gcn.main for other runs"
             )
     cells = [cell for group in groups for cell in grid.GROUPS[group]()]
+    if "variance" in groups:
+        cells += studies.cells().values()
     for key, wanted in _filters().items():
         known = dict.fromkeys(getattr(cell, key) for cell in cells)
         unknown = [each for each in wanted if each not in known]
@@ -98,6 +110,8 @@ def _run(group: str, results: Path) -> int:
     first, n_seeds, n_workers = (
         flag.value for flag in (_FIRST_SEED, _SEEDS, _WORKERS)
     )
+    if group == "quick" and not flags.FLAGS["seeds"].present:
+        n_seeds = _QUICK_SEEDS
     if group == "figure3a":  # What is timed runs by itself, and varies little.
         n_seeds, n_workers = min(n_seeds, _TIMED_SEEDS), 1
     seeds = range(first, first + n_seeds)
@@ -110,6 +124,30 @@ def _run(group: str, results: Path) -> int:
     return n_failed
 
 
+def _prepare(groups: list[str], results: Path) -> None:
+    """Find what would stop the work before any of it is done."""
+    plots.require()
+    if _WRITE_INTO.value:
+        outputs.around_section(Path(_WRITE_INTO.value))
+    if not groups and not results.is_dir():
+        raise run_folder.RunFolderError(
+            f"--results_dir={results}: expected the folder of the records"
+        )
+    run_folder.make_writable(results, f"--results_dir={results}")
+
+
+def _run_and_write(groups: list[str], results: Path) -> int:
+    """The runs of the groups, and what they show; how many of them failed."""
+    _prepare(groups, results)
+    with run_folder.locked(results, f"--results_dir={results}"):
+        n_failed = sum([_run(group, results) for group in groups])
+        outputs.write_all(results)
+        if _WRITE_INTO.value:
+            text = outputs.readme_table(results)
+            outputs.write_section(Path(_WRITE_INTO.value), text)
+    return n_failed
+
+
 def main(argv: list[str]) -> None:
     """Run the groups named on the command line, then write what they show."""
     groups = _groups(argv[1:])
@@ -119,11 +157,7 @@ def main(argv: list[str]) -> None:
         results = Path(_QUICK_DIR)
     logging.set_verbosity(logging.WARNING)
     try:
-        n_failed = sum([_run(group, results) for group in groups])
-        outputs.write_all(results)
-        if _WRITE_INTO.value:
-            text = outputs.readme_table(results)
-            outputs.write_section(Path(_WRITE_INTO.value), text)
+        n_failed = _run_and_write(groups, results)
     except (OSError, plots.MissingPlotsError, flags.Error) as error:
         sys.exit(str(error))
     except KeyboardInterrupt:

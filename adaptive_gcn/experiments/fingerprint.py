@@ -13,9 +13,10 @@ import adaptive_gcn
 from adaptive_gcn import run_folder
 from adaptive_gcn.config import PLACES, Config
 
+_PACKAGE = Path(adaptive_gcn.__file__).parent
 # What the numbers of a run do not depend on: how runs are started, logged,
-# stored and reported, how users' own graphs are read, which no cell has. All
-# other modules count.
+# stored and reported, how users' own graphs are read, which no cell of a table
+# has. All other modules count.
 _OTHER_MODULES = {
     "ahead.py",
     "check_data.py",
@@ -69,6 +70,14 @@ _OTHER_MODULES = {
         )
     ),
 }
+# What the numbers of the variance study depend on besides: its formulas, and
+# how its dense graph is read, a file that people share.
+_STUDY_MODULES = (
+    "experiments/variance_study.py",
+    "datasets/assemble.py",
+    "datasets/folder.py",
+    "datasets/node_npz.py",
+)
 # Flags that change no number. A flag that came later counts once it differs
 # from its default, which is what was done before.
 _FREE = {*PLACES, "block_entries"}
@@ -86,19 +95,26 @@ def of_run(config: Config) -> dict[str, str]:
     return {"code": code(), "settings": _short(text)}
 
 
+def of_study(config: Config) -> dict[str, str]:
+    """Short hashes of the code and settings of a variance study."""
+    parts = [code(), *map(_meaning_of, _STUDY_MODULES)]
+    return of_run(config) | {"code": _short("\n".join(parts))}
+
+
 @functools.cache
 def code() -> str:
     """Hash of the modules that count, without comments and layout."""
-    package = Path(adaptive_gcn.__file__).parent
-    paths = [
-        path
+    names = [
+        path.relative_to(_PACKAGE).as_posix()
         for folder in (".", "sampling", "datasets")
-        for path in sorted((package / folder).glob("*.py"))
-        if path.relative_to(package).as_posix() not in _OTHER_MODULES
+        for path in sorted((_PACKAGE / folder).glob("*.py"))
     ]
-    return _short(
-        "\n".join(_meaning(path.read_text("utf-8")) for path in paths)
-    )
+    counted = (name for name in names if name not in _OTHER_MODULES)
+    return _short("\n".join(map(_meaning_of, counted)))
+
+
+def _meaning_of(name: str) -> str:
+    return _meaning((_PACKAGE / name).read_text("utf-8"))
 
 
 def _meaning(source: str) -> str:

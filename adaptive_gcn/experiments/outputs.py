@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from adaptive_gcn import run_folder
@@ -10,6 +11,7 @@ from adaptive_gcn.experiments import (
     figures,
     paper,
     report,
+    studies,
     tables,
 )
 from adaptive_gcn.experiments.grid import DATASETS, FREE, METHODS, Cell
@@ -26,15 +28,14 @@ def write_all(results: Path) -> None:
         RunFolderError: If a record cannot be read.
         plots.MissingPlotsError: If Matplotlib is not installed.
     """
-    paths = sorted((results / "variance").glob("*.json"))
-    studies = [run_folder.read_json(path) for path in paths]
+    found_studies = studies.read(results)
     sections = [
         *(_table_section(results, group) for group in tables.TITLES),
         *figures.curves(results),
         figures.times(results),
         appendices.best_test(results),
-        *appendices.variance(studies),
-        figures.draws(results, studies),
+        *appendices.variance(found_studies),
+        figures.draws(results, found_studies),
         appendices.search(results),
     ]
     found = [each for each in sections if each is not None]
@@ -83,14 +84,24 @@ def write_section(path: Path, text: str) -> None:
     Raises:
         RunFolderError: If the file has not both marks.
     """
+    head, tail = around_section(path)
+    run_folder.write_text(path, f"{head}\n{text}\n\n{tail}")
+
+
+def around_section(path: Path) -> tuple[str, str]:
+    """A file up to its first results mark, and from its second one.
+
+    Raises:
+        RunFolderError: If the file has not both marks.
+    """
     content = path.read_text(encoding="utf-8")
     head, start, rest = content.partition(_START)
     _, end, tail = rest.partition(_END)
     if not start or not end:
         raise run_folder.RunFolderError(
-            f"{path}: no lines {_START.strip()} and {_END}"
+            f"--write_into={path}: no lines {_START.strip()} and {_END}"
         )
-    run_folder.write_text(path, f"{head}{start}\n{text}\n\n{end}{tail}")
+    return head + start, end + tail
 
 
 def _write_table(results: Path, section: report.Section) -> None:
@@ -105,12 +116,13 @@ def _write_table(results: Path, section: report.Section) -> None:
 
 
 def _file_name(title: str) -> str:
-    return title.split(":")[0].lower().replace(" ", "_")
+    words = re.findall("[a-z]+|[0-9]+", title.split(":")[0].lower())
+    return "_".join(words)
 
 
 def _table_section(results: Path, group: str) -> report.Section | None:
     table = tables.table(results, group)
-    if not any(each.n for each in table.summaries):
+    if not any(each.n or each.n_failed for each in table.summaries):
         return None
     return report.Section(
         table.title,

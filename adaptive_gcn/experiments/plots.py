@@ -31,6 +31,11 @@ def _pyplot() -> Any:
     return plt
 
 
+def require() -> None:
+    """Raise a MissingPlotsError now rather than after all runs."""
+    _pyplot()
+
+
 def curves(
     results: Path, cells: Sequence[Cell], title: str, path: Path
 ) -> bool:

@@ -25,15 +25,18 @@ def failure_of(results: Path, cell: Cell, seed: int) -> Path:
 
 def is_current(results: Path, cell: Cell, config: Config) -> bool:
     """Whether a run has a record of the present code and its settings."""
-    return is_of(path_of(results, cell, config.seed), config)
+    path = path_of(results, cell, config.seed)
+    return has(path, fingerprint.of_run(config))
 
 
-def is_of(path: Path, config: Config) -> bool:
-    """Whether a file holds a record of the present code and these settings."""
+def has(path: Path, wanted: dict[str, str]) -> bool:
+    """Whether a file holds a record with these hashes of code and settings."""
     if not path.exists():
         return False
-    wanted = fingerprint.of_run(config)
-    return run_folder.read_json(path).get("fingerprint") == wanted
+    try:
+        return bool(run_folder.read_json(path).get("fingerprint") == wanted)
+    except run_folder.RunFolderError:  # Cut short: it is made anew.
+        return False
 
 
 def write(results: Path, cell: Cell, seed: int, record: dict[str, Any]) -> None:
@@ -44,12 +47,15 @@ def write(results: Path, cell: Cell, seed: int, record: dict[str, Any]) -> None:
     failure_of(results, cell, seed).unlink(missing_ok=True)
 
 
-def write_failure(results: Path, cell: Cell, seed: int, reason: str) -> None:
-    """Note why a run failed, in place of any record that it had."""
-    path = failure_of(results, cell, seed)
+def write_failure(
+    results: Path, cell: Cell, config: Config, reason: str
+) -> None:
+    """Note why a run failed, beside any record of earlier code or settings."""
+    path = failure_of(results, cell, config.seed)
     path.parent.mkdir(parents=True, exist_ok=True)
-    run_folder.write_text(path, reason + "\n")
-    path_of(results, cell, seed).unlink(missing_ok=True)
+    note = {"seed": config.seed, "reason": reason}
+    wanted = fingerprint.of_run(config)
+    run_folder.write_json(path, {**note, "fingerprint": wanted})
 
 
 def read(results: Path, cell: Cell) -> list[dict[str, Any]]:
@@ -61,16 +67,26 @@ def read(results: Path, cell: Cell) -> list[dict[str, Any]]:
     Raises:
         RunFolderError: If a file there is not the record of a run.
     """
-    records = []
-    for path in (results / cell.name).glob("seed*.json"):
-        record = run_folder.read_json(path)
-        if not {"test_accuracy", "fingerprint"} <= record.keys():
-            raise run_folder.RunFolderError(
-                f"{path}: expected a copy of a run's {run_folder.RESULT}"
-            )
-        records.append(record)
+    paths = sorted((results / cell.name).glob("seed*.json"))
+    records = [_read(path) for path in paths]
     alike = _of_one_code(_of_the_cell(records, cell))
     return sorted(alike, key=lambda record: record["seed"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        record = run_folder.read_json(path)
+        if not {"seed", "test_accuracy", "fingerprint"} <= record.keys():
+            raise ValueError("a part is missing")
+        accuracy = record["test_accuracy"]
+        if accuracy is not None and not 0 <= accuracy <= 1:
+            raise ValueError(f"test_accuracy is {accuracy}")
+    except (run_folder.RunFolderError, TypeError, ValueError) as error:
+        raise run_folder.RunFolderError(
+            f"{path}: not the record of a run ({error}); remove it and run "
+            "its group again"
+        ) from error
+    return record
 
 
 def _of_the_cell(
@@ -99,6 +115,9 @@ def _of_one_code(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def failures(results: Path, cell: Cell) -> list[str]:
-    """The reasons of the runs of a cell that failed."""
+    """Why runs failed, of those of a cell's present settings."""
     paths = sorted((results / cell.name).glob("seed*.failed"))
-    return [" ".join(path.read_text("utf-8").split()) for path in paths]
+    notes = [run_folder.read_json(path) for path in paths]
+    return [
+        " ".join(note["reason"].split()) for note in _of_the_cell(notes, cell)
+    ]

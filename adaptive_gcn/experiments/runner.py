@@ -19,7 +19,7 @@ from typing import Any
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import download, reddit
 from adaptive_gcn.experiments import fingerprint, records
-from adaptive_gcn.experiments.grid import Cell
+from adaptive_gcn.experiments.grid import DATASETS, Cell
 
 _RUNS_OF_A_PROCESS = 40
 
@@ -61,16 +61,16 @@ def run(
     """
     # Flags are parsed here: absl keeps them in one place for all threads.
     jobs = [Job(cell, cell.config(seed)) for cell in cells for seed in seeds]
-    jobs = _with_files(jobs)
-    n_wanted = len(jobs)
-    jobs = [
+    left = [
         job
         for job in jobs
         if not records.is_current(results, job.cell, job.config)
     ]
-    n_done = n_wanted - len(jobs)
+    n_done = len(jobs) - len(left)
+    left = _with_files(left)
+    n_wanted = n_done + len(left)
     print(f"{n_wanted} runs, {n_done} have their record", flush=True)
-    return run_jobs(jobs, results, n_workers)
+    return run_jobs(left, results, n_workers)
 
 
 def run_jobs(jobs: Sequence[Job], results: Path, n_workers: int) -> int:
@@ -81,20 +81,32 @@ def run_jobs(jobs: Sequence[Job], results: Path, n_workers: int) -> int:
 
 
 def _with_files(jobs: list[Job]) -> list[Job]:
-    """Leave out Reddit, with a line, where its files are not at hand."""
-    config = next(
-        (j.config for j in jobs if j.config.dataset == "reddit"), None
-    )
-    if config is None:
-        return jobs
-    try:
-        reddit.files_of(
-            download.data_root(config.data_dir), config.reddit_format
-        )
-    except download.DataNotFoundError:
-        print("reddit is not run: raw files needed", flush=True)
-        return [job for job in jobs if job.config.dataset != "reddit"]
-    return jobs
+    """Find each data set's files, before any run.
+
+    Reddit, whose files nothing fetches, is left out without them, with a line.
+
+    Raises:
+        DataNotFoundError: If other files are neither there nor to be fetched.
+    """
+    left_out = set()
+    configs = {job.config.dataset: job.config for job in jobs}
+    for name, config in configs.items():
+        try:
+            _find_files(config)
+        except download.DataNotFoundError:
+            if name != "reddit":
+                raise
+            print("reddit is not run: raw files needed", flush=True)
+            left_out.add(name)
+    return [job for job in jobs if job.config.dataset not in left_out]
+
+
+def _find_files(config: Config) -> None:
+    if config.dataset == "reddit":
+        root = download.data_root(config.data_dir)
+        reddit.files_of(root, config.reddit_format)
+    elif config.dataset in DATASETS:
+        download.locate(config.dataset, config.data_dir)
 
 
 class _Grid:
@@ -107,7 +119,7 @@ class _Grid:
         self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         for job in jobs:
             self._jobs.put(job)
-        self._progress = _Progress(jobs, n_workers)
+        self._progress = _Progress(jobs, results, n_workers)
         self._results = results
         self._n_workers = n_workers
         self._lock = threading.Lock()
@@ -162,7 +174,7 @@ class _Grid:
             with self._lock:
                 self.n_failed += 1
             reason = f"{type(error).__name__}: {error}"
-            records.write_failure(self._results, job.cell, job.seed, reason)
+            records.write_failure(self._results, job.cell, job.config, reason)
             outcome = f"failed: {reason}"
         with self._lock:
             seconds = time.perf_counter() - started
@@ -264,13 +276,23 @@ def _train(config: Config, scratch: Path) -> dict[str, Any]:
 
 
 class _Progress:
-    """A line a run, with what is left by the mean of its cell's runs."""
+    """A line a run, with what is left by the mean of its cell's runs.
 
-    def __init__(self, jobs: Sequence[Job], n_workers: int) -> None:
+    Those of earlier calls count until the first one of this call is there.
+    """
+
+    def __init__(
+        self, jobs: Sequence[Job], results: Path, n_workers: int
+    ) -> None:
         self._left = [job.cell for job in jobs]
         self._total = len(jobs)
         self._n_workers = n_workers
         self._seconds: dict[Cell, list[float]] = {}
+        self._earlier = {
+            cell: seconds
+            for cell in set(self._left)
+            if (seconds := _recorded_seconds(results, cell))
+        }
 
     def tell(self, job: Job, outcome: str, seconds: float) -> None:
         self._left.remove(job.cell)
@@ -284,7 +306,15 @@ class _Progress:
         )
 
     def _minutes_left(self) -> float:
-        known = {k: statistics.mean(v) for k, v in self._seconds.items()}
+        known = {
+            cell: statistics.mean(seconds)
+            for cell, seconds in (self._earlier | self._seconds).items()
+        }
         typical = statistics.mean(known.values())
         left = sum(known.get(cell, typical) for cell in self._left)
         return left / 60 / self._n_workers
+
+
+def _recorded_seconds(results: Path, cell: Cell) -> list[float]:
+    runs = records.read(results, cell)
+    return [run["seconds_total"] for run in runs if "seconds_total" in run]

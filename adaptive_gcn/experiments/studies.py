@@ -1,16 +1,19 @@
-"""Runs the variance study of each graph that has no record of it."""
+"""The variance study of each graph: made if it has no record, and read."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from adaptive_gcn import run_folder
+from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import download
 from adaptive_gcn.experiments import fingerprint, records
 from adaptive_gcn.experiments.grid import Cell
 
+_PARTS = {"layers", "monte_carlo", "flags", "graph", "fingerprint"}
 # The network is the tuned one, on Reddit's size with both layers sampled.
 _CELLS = {
     "cora": Cell("cora", "tuned", "adapt"),
@@ -23,18 +26,52 @@ _CELLS = {
         words=("--dataset=reddit_like", "--epochs=5"),
     ),
 }
-_DENSE = "tolokers"  # A graph of mean degree 88, in a file that people share.
+# A graph of mean degree 88, in a file that people share.
+_DENSE = "tolokers"
 
 
 def cells() -> dict[str, Cell]:
-    """The cell to study of each graph whose files are at hand."""
+    """The cell to study of each graph, by its name."""
+    words = (f"--dataset_dir={_dense_file()}",)
+    return _CELLS | {_DENSE: Cell(_DENSE, "tuned", "adapt", words=words)}
+
+
+def _dense_file() -> Path:
+    """Where the dense graph is, or would be."""
     root = download.data_root("")
-    for path in (root / f"{_DENSE}.npz", root / "other" / f"{_DENSE}.npz"):
+    below = root / "other" / f"{_DENSE}.npz"
+    return below if below.exists() else root / f"{_DENSE}.npz"
+
+
+def read(results: Path) -> list[dict[str, Any]]:
+    """The studies that have a record of their cell's present settings.
+
+    Raises:
+        RunFolderError: If a record is not that of a study.
+    """
+    wanted = {
+        name: fingerprint.of_study(cell.config())["settings"]
+        for name, cell in cells().items()
+    }
+    studies = []
+    for name in sorted(wanted):
+        path = path_of(results, name)
         if path.exists():
-            words = (f"--dataset_dir={path}",)
-            return _CELLS | {_DENSE: Cell(_DENSE, "tuned", "adapt", "", words)}
-    print(f"{_DENSE} is not studied: {_DENSE}.npz needed in {root}")
-    return _CELLS
+            study = run_folder.read_json(path)
+            if not _PARTS <= study.keys():
+                raise run_folder.RunFolderError(
+                    f"{path}: expected the record of a variance study, with "
+                    f"{', '.join(sorted(_PARTS))}; remove it and run the "
+                    "group variance again"
+                )
+            if study["fingerprint"]["settings"] == wanted[name]:
+                studies.append(study)
+    return studies
+
+
+def path_of(results: Path, name: str) -> Path:
+    """Where the record of a study is."""
+    return results / "variance" / f"{name}.json"
 
 
 def run(results: Path, is_wanted: Callable[[Cell], bool]) -> int:
@@ -44,24 +81,29 @@ def run(results: Path, is_wanted: Callable[[Cell], bool]) -> int:
         The number of studies that failed; each says why.
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    n_failed = 0
-    for name, cell in cells().items():
-        if not is_wanted(cell):
-            continue
-        path = results / "variance" / f"{name}.json"
-        config = cell.config()
-        if records.is_of(path, config):
-            continue
-        wanted = fingerprint.of_run(config)
-        print(f"variance study: {name}", flush=True)
-        from adaptive_gcn.experiments import variance_study  # TensorFlow.
+    wanted = {name: cell for name, cell in cells().items() if is_wanted(cell)}
+    if _DENSE in wanted and not _dense_file().exists():
+        print(f"{_DENSE} is not studied: {_dense_file()} needed", flush=True)
+        del wanted[_DENSE]
+    return sum(
+        not _study(path_of(results, name), name, cell.config())
+        for name, cell in wanted.items()
+    )
 
-        try:
-            record = variance_study.study(config)
-        except Exception as error:  # The other graphs can still be studied.
-            print(f"failed: {type(error).__name__}: {error}", flush=True)
-            n_failed += 1
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        run_folder.write_json(path, {**record, "fingerprint": wanted})
-    return n_failed
+
+def _study(path: Path, name: str, config: Config) -> bool:
+    """Make the record of a study unless it is there; whether it is now."""
+    wanted = fingerprint.of_study(config)
+    if records.has(path, wanted):
+        return True
+    print(f"variance study: {name}", flush=True)
+    from adaptive_gcn.experiments import variance_study  # TensorFlow.
+
+    try:
+        record = variance_study.study(config)
+    except Exception as error:  # The other graphs can still be studied.
+        print(f"failed: {type(error).__name__}: {error}", flush=True)
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    run_folder.write_json(path, {**record, "fingerprint": wanted})
+    return True

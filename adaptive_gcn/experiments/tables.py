@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,6 +39,9 @@ HEADER = (
     "epochs",
     "s/epoch",
 )
+
+
+_REASON = 60  # Characters of a reason; all of it is in the .failed file.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,9 +124,9 @@ def name_of(word: str) -> str:
 
 
 def ours(summary: Summary) -> str:
-    """Our mean and deviation, or why there is none."""
+    """Our mean and deviation, or the beginning of why there is none."""
     if not summary.n:
-        return summary.why_none
+        return textwrap.shorten(summary.why_none, _REASON, placeholder=" ...")
     return spread(summary.mean, summary.deviation)
 
 
@@ -171,16 +175,19 @@ def latex(rows: Sequence[Sequence[str]], header: Sequence[str] = HEADER) -> str:
     )
 
 
+_ESCAPES = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "<": r"$<$",
+        ">": r"$>$",
+        **{char: f"\\{char}" for char in "_&%#${}"},
+    }
+)
+
+
 def _escape(text: str) -> str:
-    for old, new in (
-        ("\\", r"\textbackslash{}"),
-        ("_", r"\_"),
-        ("&", r"\&"),
-        ("%", r"\%"),
-        ("±", r"$\pm$"),
-        ("<", r"$<$"),
-        ("#", r"\#"),
-        ("^", r"\^{}"),
-    ):
-        text = text.replace(old, new)
-    return text
+    # Two hyphens would become a dash.
+    return text.translate(_ESCAPES).replace("--", "-{}-")
