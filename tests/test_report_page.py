@@ -14,6 +14,8 @@ from adaptive_gcn.experiments import captions, grid, plots, report
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 in_browser = pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+ROOT = Path(__file__).parents[1]
+COMMITTED = ROOT / "results" / "report.html"
 
 ROWS = [("b", "10.5"), ("a", "9"), ("c", "not run")]
 
@@ -133,6 +135,39 @@ def test_an_error_on_the_page_would_be_seen(page):
     broken = page.read_text().replace('"use strict";', "no_such_name();")
     _, console = look(broken, page.parent, 1200)
     assert any("no_such_name" in line for line in console)
+
+
+@in_browser
+@pytest.mark.parametrize("width", [1200, 390])
+def test_committed_page_is_seen_whole_and_works(tmp_path, width):
+    read = """(table) => {
+      click(table, 0);
+      const all = shown(table);
+      const [word] = all[0].split(" ");
+      return {
+        sorted: all.every((t, i) => !i || all[i - 1].localeCompare(t) <= 0),
+        all: all.length,
+        across: search(table, "coraf").length,
+        kept: search(table, word).length,
+        back: search(table, "").length,
+      };
+    }"""
+    seen, console = look(COMMITTED.read_text(), tmp_path, width, read)
+    assert len(seen["tables"]) > 5
+    for table in seen["tables"]:
+        assert table["sorted"]
+        assert table["across"] == 0 < table["kept"]
+        assert table["back"] == table["all"]
+    assert seen["images"] == len(list((ROOT / "results").rglob("*.png"))) > 0
+    assert seen["hidden"] == []
+    assert seen["width"] <= width
+    assert not console
+
+
+def test_committed_page_is_of_the_present_style_and_script():
+    page = COMMITTED.read_text()
+    for name in ("page.css", "page.js"):
+        assert report._part(name) in page
 
 
 def test_columns_are_explained_where_they_stand(tmp_path):
