@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from adaptive_gcn.experiments import records, tables
-from adaptive_gcn.experiments.grid import GROUPS
+from adaptive_gcn.experiments import captions, tables
+from adaptive_gcn.experiments.grid import GROUPS, Cell
 from adaptive_gcn.experiments.report import Section
 from adaptive_gcn.experiments.summaries import summarize
 
@@ -16,75 +16,82 @@ _T_TEXT = (
     "Not a result: the epoch of highest test accuracy, which nobody can know "
     "without the test labels. It is here because the authors' released script "
     "looks at the test nodes only, so that published figures may be of this "
-    "kind. Everywhere else the epoch is chosen on validation nodes."
+    "kind. Everywhere else the epoch is chosen on validation nodes. The runs "
+    "are those of Figure 2."
 )
 _VARIANCE_TEXT = (
-    "Closed form for draws with replacement, mean over batches, for as many "
-    "draws as the setting makes; relative to the squared norm of what is "
-    "estimated. Optimum: q in proportion to the root of the second moment, "
-    "which needs the hidden features of all neighbours."
+    "One network a graph, of the recipe tuned and one seed, before and after "
+    "its training. Closed form for draws with replacement, mean over batches, "
+    "for as many draws as the setting makes; relative to the squared norm of "
+    "what is estimated. Optimum: q in proportion to the root of the second "
+    "moment, which needs the hidden features of all neighbours."
 )
 _SIMULATION_TEXT = (
-    "The samplers' own draws below one batch of the trained network's top "
-    "layer, mean of 400 repeats, beside the closed form. There is no closed "
-    "form for draws without replacement; the one beside them is that with."
+    "Settings as above. The samplers' own draws below one batch of the trained "
+    "network's top layer, mean of 400 repeats and its standard error, beside "
+    "the closed form. There is no closed form for draws without replacement; "
+    "the one beside them is that with."
 )
 _SEARCH_TEXT = (
-    "Seeds of their own; the test nodes were not scored. The term that lambda "
+    "Recipe tuned with other settings, means over seeds, which are not those "
+    "of the tables; the test nodes were not scored. The term that lambda "
     "adds shrinks the outputs of Adapt, so losses compare within a method only."
 )
 
 
 def best_test(results: Path) -> Section | None:
     """What choosing the epoch on the test nodes would have shown."""
-    rows = []
-    for cell in GROUPS["figure2"]():
-        summary = summarize(
+    runs = captions.runs_of(results, GROUPS["figure2"]())
+    if not runs:
+        return None
+    summaries = [
+        summarize(
             results, cell, lambda run: max(run["curves"]["test_accuracy"])
         )
-        if summary.n:
-            rows.append(tables.row_of(summary, summary)[:7])
-    if not rows:
-        return None
+        for cell in runs
+    ]
     return Section(
-        "Appendix T: best test epoch", _T_TEXT, tables.HEADER[:7], rows
+        "Appendix T: best test epoch",
+        _T_TEXT,
+        tables.HEADER[:7],
+        [tables.row_of(each, each)[:7] for each in summaries],
+        settings=captions.settings_of(runs),
     )
 
 
 def search(results: Path) -> Section | None:
     """All settings that were tried, with their validation scores."""
-    rows = [
-        row
+    cells = [
+        cell
         for group in GROUPS
         if group.startswith("search_")
-        for row in _search_rows(results, group)
+        for cell in GROUPS[group]()
     ]
-    if not rows:
+    runs = captions.runs_of(results, cells)
+    if not runs:
         return None
     header = ("data set", "method", "settings", "runs", "validation accuracy")
     return Section(
         "Search: settings tried on validation nodes",
         _SEARCH_TEXT,
         (*header, "validation loss"),
-        rows,
+        [_search_row(*each) for each in runs.items()],
+        settings=captions.settings_of(runs),
     )
 
 
-def _search_rows(results: Path, group: str) -> Iterator[tuple[str, ...]]:
-    for cell in GROUPS[group]():
-        runs = records.read(results, cell)
-        if runs:
-            means = (
-                statistics.mean(run[key] for run in runs)
-                for key in ("val_accuracy", "val_loss")
-            )
-            yield (
-                tables.name_of(cell.dataset),
-                tables.name_of(cell.method),
-                " ".join(cell.words),
-                str(len(runs)),
-                *(f"{mean:.4f}" for mean in means),
-            )
+def _search_row(cell: Cell, runs: list[dict[str, Any]]) -> tuple[str, ...]:
+    means = (
+        statistics.mean(run[key] for run in runs)
+        for key in ("val_accuracy", "val_loss")
+    )
+    return (
+        tables.name_of(cell.dataset),
+        tables.name_of(cell.method),
+        " ".join(cell.words),
+        str(len(runs)),
+        *(f"{mean:.4f}" for mean in means),
+    )
 
 
 def variance(studies: Sequence[dict[str, Any]]) -> list[Section]:
@@ -98,6 +105,10 @@ def variance(studies: Sequence[dict[str, Any]]) -> list[Section]:
             _VARIANCE_TEXT,
             header,
             [row for study in studies for row in _closed_rows(study)],
+            settings={
+                f"variance/{study['graph']['name']}": study["flags"]
+                for study in studies
+            },
         ),
         Section(
             "Simulation: the samplers against the closed form",

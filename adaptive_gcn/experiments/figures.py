@@ -6,19 +6,31 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from adaptive_gcn.experiments import plots, records, tables
-from adaptive_gcn.experiments.grid import DATASETS, GROUPS
+from adaptive_gcn.experiments import captions, plots, tables
+from adaptive_gcn.experiments.captions import Runs
+from adaptive_gcn.experiments.grid import GROUPS
 from adaptive_gcn.experiments.report import Section
 from adaptive_gcn.experiments.summaries import Summary, summarize
 
+_CURVES_TEXT = (
+    "Lines are means over seeds, bands go from the least to the greatest; the "
+    "first epochs lie below the plot. The test nodes are scored at every epoch "
+    "for this figure only, and nothing is chosen by that. Seconds are the "
+    "number of the epoch times the median of a run's epochs (then over seeds), "
+    "training steps only, so that what compiling adds to the first epoch is "
+    "left out."
+)
 _TIMES_TEXT = (
-    "Seconds of an epoch, one core, nothing else running. reddit_like is a "
-    "generated graph of Reddit's size; there is no accuracy to be had from it."
+    "Seconds of the training steps of an epoch, median of the three epochs of "
+    "a run, then over seeds. reddit_like is a generated graph of Reddit's "
+    "size; there is no accuracy to be had from it."
 )
 _DRAWS_TEXT = (
-    "Beside the accuracy, the relative variance of the top layer in closed "
-    "form, for draws with replacement under the trained network; draws here "
-    "are without, which leaves less."
+    "Points are means over seeds, bars a sample standard deviation up and "
+    "down; the test nodes are scored once a run. Beside the accuracy, the "
+    "relative variance of the top layer in closed form, for draws with "
+    "replacement under the trained network; draws here are without, which "
+    "leaves less."
 )
 # The proposal of each method in the variance study.
 _PROPOSAL = {"iid": "iid", "no_vr": "l2, g = 1", "adapt": "l2, trained g"}
@@ -32,46 +44,65 @@ def curves(results: Path) -> list[Section]:
         ("figure3b", "Figure 3(b): the skip connection"),
         ("quick", "Quick check: test accuracy while training"),
     ):
-        images = _curve_images(results, group)
-        if images:
-            sections.append(Section(title, images=images))
+        cells = [each for each in GROUPS[group]() if each.purpose == "curves"]
+        runs = captions.runs_of(results, cells)
+        if runs:
+            images = _curve_images(results / "figures", group, runs)
+            sections.append(_section(title, _CURVES_TEXT, runs, images))
     return sections
 
 
-def _curve_images(results: Path, group: str) -> list[Path]:
+def _section(
+    title: str, text: str, runs: Runs, images: Sequence[Path], **more: Any
+) -> Section:
+    said = captions.recipe_and_seeds(runs)
+    measured = captions.measured(runs)
+    return Section(
+        title,
+        f"{said} {text} {measured}",
+        images=images,
+        settings=captions.settings_of(runs),
+        **more,
+    )
+
+
+def _curve_images(folder: Path, group: str, runs: Runs) -> list[Path]:
     images = []
-    cells = [each for each in GROUPS[group]() if each.purpose == "curves"]
-    for dataset in dict.fromkeys(cell.dataset for cell in cells):
-        path = results / "figures" / f"{group}_{dataset}"
-        mine = [cell for cell in cells if cell.dataset == dataset]
-        if plots.curves(results, mine, tables.name_of(dataset), path):
-            images.append(path.with_suffix(".png"))
+    for dataset in dict.fromkeys(cell.dataset for cell in runs):
+        path = folder / f"{group}_{dataset}"
+        mine = {
+            tables.name_of(cell.method): found
+            for cell, found in runs.items()
+            if cell.dataset == dataset
+        }
+        plots.curves(mine, tables.name_of(dataset), path)
+        images.append(path.with_suffix(".png"))
     return images
 
 
 def times(results: Path) -> Section | None:
     """Figure 3(a), if it has records."""
+    runs = captions.runs_of(results, GROUPS["figure3a"]())
     seconds: dict[str, dict[str, float]] = {}
-    for cell in GROUPS["figure3a"]():
-        summary = summarize(results, cell)
-        if summary.n:
-            graph = records.read(results, cell)[0]["graph"]["name"]
-            name = tables.name_of(cell.method)
-            seconds.setdefault(graph, {})[name] = summary.seconds_per_epoch
+    for cell, found in runs.items():
+        graph = tables.name_of(found[0]["graph"]["name"])
+        value = summarize(results, cell).seconds_per_epoch
+        seconds.setdefault(graph, {})[tables.name_of(cell.method)] = value
     path = results / "figures" / "figure3a"
     if not plots.bars(seconds, "seconds per epoch", path):
         return None
-    rows = [
-        (graph, method, f"{value:.3g}")
-        for graph, methods in seconds.items()
-        for method, value in methods.items()
-    ]
-    return Section(
+    return _section(
         "Figure 3(a): time of an epoch",
         _TIMES_TEXT,
-        ("graph", "method", "seconds"),
-        rows,
+        runs,
         [path.with_suffix(".png")],
+        header=("graph", "method", "seconds"),
+        rows=[
+            (graph, method, f"{value:.3g}")
+            for graph, methods in seconds.items()
+            for method, value in methods.items()
+        ],
+        name="figure3a",
     )
 
 
@@ -82,25 +113,21 @@ def draws(results: Path, studies: Sequence[dict[str, Any]]) -> Section | None:
         results: Folder of the records.
         studies: Records of the variance study.
     """
-    summaries = [
-        summary
-        for cell in GROUPS["variance"]()
-        if (summary := summarize(results, cell)).n
-    ]
-    if not summaries:
+    runs = captions.runs_of(results, GROUPS["variance"]())
+    if not runs:
         return None
-    path = results / "figures" / "draws"
-    _plot_draws(summaries, path)
+    summaries = [summarize(results, cell) for cell in runs]
     of_graph = {study["graph"]["name"]: study for study in studies}
-    return Section(
+    return _section(
         "Draws: accuracy against the number of draws",
         _DRAWS_TEXT,
-        (
+        runs,
+        _draws_images(results / "figures", summaries),
+        header=(
             *("data set", "method", "draws", "relative variance"),
             *("ours", "runs", "s/epoch"),
         ),
-        [_draws_row(each, of_graph) for each in summaries],
-        [path.with_suffix(".png")],
+        rows=[_draws_row(each, of_graph) for each in summaries],
     )
 
 
@@ -127,26 +154,16 @@ def _n_draws(summary: Summary) -> int:
     return int(summary.settings["samples_per_layer"][0])
 
 
-def _plot_draws(summaries: Sequence[Summary], path: Path) -> None:
-    datasets = [
-        d for d in DATASETS if any(s.cell.dataset == d for s in summaries)
-    ]
-
-    def draw(axes: Any) -> None:
-        for each, dataset in zip(axes, datasets, strict=True):
-            mine = [s for s in summaries if s.cell.dataset == dataset]
-            for method in dict.fromkeys(s.cell.method for s in mine):
-                points = [s for s in mine if s.cell.method == method]
-                each.errorbar(
-                    [_n_draws(s) for s in points],
-                    [s.mean for s in points],
-                    [s.deviation or 0.0 for s in points],
-                    label=tables.name_of(method),
+def _draws_images(folder: Path, summaries: Sequence[Summary]) -> list[Path]:
+    images = []
+    for dataset in dict.fromkeys(each.cell.dataset for each in summaries):
+        points: dict[str, list[plots.Point]] = {}
+        for each in summaries:
+            if each.cell.dataset == dataset:
+                points.setdefault(tables.name_of(each.cell.method), []).append(
+                    (_n_draws(each), each.mean, each.deviation or 0.0)
                 )
-            each.set(
-                xscale="log", title=tables.name_of(dataset), xlabel="draws"
-            )
-        axes[0].set_ylabel("test accuracy")
-        axes[0].legend()
-
-    plots.lines(draw, len(datasets), path)
+        path = folder / f"draws_{dataset}"
+        plots.draws(points, tables.name_of(dataset), path)
+        images.append(path.with_suffix(".png"))
+    return images

@@ -1,17 +1,34 @@
-"""Records of curves and of times -> plots."""
+"""Curves, times and draws -> plots, each of the width of a phone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from adaptive_gcn.experiments import records, tables
-from adaptive_gcn.experiments.grid import Cell
+from adaptive_gcn.experiments import tables
+
+Point = tuple[int, float, float]
 
 _FORMATS = ("png", "pdf")
+_WIDTH = (
+    4.5  # Inches; at 150 dots an inch, text of 10 points is read on phones.
+)
+
+# Okabe and Ito's colours, which colour-blind people tell apart, and dashes for
+# prints in grey. A method looks the same in all plots.
+_LOOKS = {
+    tables.name_of(method): {"color": color, "linestyle": dashes}
+    for method, color, dashes in (
+        ("full", "#0072b2", (0, (5, 1))),
+        ("iid", "#e69f00", (0, (1, 1))),
+        ("node_wise", "#009e73", (0, (4, 1, 1, 1))),
+        ("no_vr", "#d55e00", "-"),
+        ("adapt", "#000000", "-"),
+        ("adapt+skip", "#cc79a7", (0, (5, 1))),
+    )
+}
 
 
 class MissingPlotsError(ImportError):
@@ -37,86 +54,122 @@ def require() -> None:
 
 
 def curves(
-    results: Path, cells: Sequence[Cell], title: str, path: Path
-) -> bool:
-    """Test accuracy against epochs and against seconds, a line a cell.
+    runs: dict[str, list[dict[str, Any]]], title: str, path: Path
+) -> None:
+    """Test accuracy against epochs and against seconds, a line a method.
 
     A line is the mean of the runs, the band their least and greatest value.
+    Seconds are those of a typical epoch times their number: the first epoch
+    compiles, and how long it takes tells nothing of the method.
 
     Args:
-        results: Folder of the records.
-        cells: Of purpose "curves"; those without runs are left out.
+        runs: Records with curves, by the name of their method.
         title: Above the plot.
         path: Where to write it, without ending.
-
-    Returns:
-        Whether there was something to draw.
     """
-    runs = {cell: records.read(results, cell) for cell in cells}
-    runs = {cell: found for cell, found in runs.items() if found}
-    if not runs:
-        return False
     figure, axes = _pyplot().subplots(
-        1, 2, figsize=(9, 3.4), sharey=True, layout="constrained"
+        2, 1, figsize=(_WIDTH, 6), layout="constrained"
     )
-    for cell, found in runs.items():
-        _draw_curve(axes, found, tables.name_of(cell.method))
-    axes[0].set(xlabel="epoch", ylabel="test accuracy", title=title)
-    axes[1].set(xlabel="seconds of training, one core", xscale="log")
-    low = min(_settled(found) for found in runs.values())
-    axes[0].set_ylim(bottom=max(0.0, low - 0.05))
-    axes[0].legend()
+    for name, found in runs.items():
+        _draw_curve(axes, found, name)
+    axes[0].set(xlabel="epoch", title=title)
+    axes[1].set(xlabel="seconds: epoch × median seconds per epoch")
+    ends = [_settled(found) for found in runs.values()]
+    for each in axes:
+        each.set(ylabel="test accuracy")
+        each.set_ylim(max(0.0, min(low for low, _ in ends) - 0.05))
+        each.set_ylim(top=max(high for _, high in ends) + 0.005)
+        each.set_xlim(left=0)
+    figure.legend(
+        *axes[0].get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=3,
+    )
     _write(figure, path)
-    return True
 
 
-def _draw_curve(axes: Any, found: list[dict[str, Any]], label: str) -> None:
+def _draw_curve(axes: Any, found: list[dict[str, Any]], name: str) -> None:
     accuracy = np.array([run["curves"]["test_accuracy"] for run in found])
-    seconds = np.cumsum([run["curves"]["seconds"] for run in found], axis=1)
+    seconds = float(np.median([run["seconds_per_epoch"] for run in found]))
     epochs = 1 + np.arange(accuracy.shape[1])
-    for each, x in zip(axes, (epochs, seconds.mean(axis=0)), strict=True):
-        (line,) = each.plot(x, accuracy.mean(axis=0), label=label, linewidth=1)
+    for each, x in zip(axes, (epochs, epochs * seconds), strict=True):
+        (line,) = each.plot(
+            x,
+            accuracy.mean(axis=0),
+            label=name,
+            linewidth=1.2,
+            **_LOOKS.get(name, {}),
+        )
         each.fill_between(
             x,
             accuracy.min(axis=0),
             accuracy.max(axis=0),
             color=line.get_color(),
             alpha=0.15,
+            linewidth=0,
         )
 
 
-def _settled(found: list[dict[str, Any]]) -> float:
-    """The accuracy that all runs of a cell have left behind them."""
-    return min(
-        float(np.median(run["curves"]["test_accuracy"])) for run in found
-    )
+def _settled(found: list[dict[str, Any]]) -> tuple[float, float]:
+    """The accuracy that all runs have left behind them, and the highest."""
+    accuracy = np.array([run["curves"]["test_accuracy"] for run in found])
+    return float(np.median(accuracy, axis=1).min()), float(accuracy.max())
 
 
 def bars(values: dict[str, dict[str, float]], label: str, path: Path) -> bool:
-    """Groups of bars on a logarithmic scale, from {group: {bar: value}}."""
+    """Groups of bars, each of a scale of its own: {group: {bar: value}}."""
     if not values:
         return False
+    n_bars = sum(map(len, values.values()))
     figure, axes = _pyplot().subplots(
-        1, len(values), figsize=(3.2 * len(values), 3), layout="constrained"
+        len(values),
+        1,
+        figsize=(_WIDTH, 1 + 0.3 * n_bars + 0.4 * len(values)),
+        height_ratios=[len(bars_) for bars_ in values.values()],
+        layout="constrained",
+        squeeze=False,
     )
-    for each, (group, bars_) in zip(
-        np.atleast_1d(axes), values.items(), strict=True
-    ):
-        drawn = each.bar(list(bars_), list(bars_.values()), log=True)
-        each.bar_label(drawn, fmt="%.2g")
-        each.set(title=group, ylabel=label)
-        each.margins(y=0.15)
-        each.tick_params(axis="x", rotation=30)
+    for each, (group, bars_) in zip(axes[:, 0], values.items(), strict=True):
+        colors = [_LOOKS.get(name, {}).get("color") for name in bars_]
+        drawn = each.barh(list(bars_), list(bars_.values()), color=colors)
+        each.bar_label(drawn, fmt="%.2f", padding=3)
+        each.set(title=group, xlabel=label)
+        each.margins(x=0.2)
+        each.invert_yaxis()
     _write(figure, path)
     return True
 
 
-def lines(draw: Callable[[Any], None], n_columns: int, path: Path) -> None:
-    """A row of axes that `draw` fills."""
+def draws(points: dict[str, list[Point]], title: str, path: Path) -> None:
+    """Test accuracy against the number of draws, a line a method.
+
+    Args:
+        points: Draws, mean and deviation, by the name of their method.
+        title: Above the plot.
+        path: Where to write it, without ending.
+    """
     figure, axes = _pyplot().subplots(
-        1, n_columns, figsize=(3.4 * n_columns, 3.2), layout="constrained"
+        figsize=(_WIDTH, 3.4), layout="constrained"
     )
-    draw(np.atleast_1d(axes))
+    for place, (name, found) in enumerate(points.items()):
+        n, mean, deviation = np.array(found).T
+        # A little aside, so that bars at the same number are seen.
+        axes.errorbar(
+            n * 1.05 ** (place - len(points) // 2),
+            mean,
+            deviation,
+            label=name,
+            marker="o",
+            markersize=4,
+            capsize=2,
+            **_LOOKS.get(name, {}),
+        )
+    ticks = sorted({n for found in points.values() for n, *_ in found})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set(xlabel="draws a layer", ylabel="test accuracy", title=title)
+    figure.legend(loc="outside lower center", ncols=3)
     _write(figure, path)
 
 

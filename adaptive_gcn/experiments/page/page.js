@@ -7,21 +7,20 @@ function valueOf(row, column) {
   return Number.isNaN(number) ? text : number;
 }
 
-function compare(a, b) {
-  if (typeof a === typeof b) {
-    return typeof a === "number" ? a - b : a.localeCompare(b);
+// Numbers stand before text whichever way (1 or -1) they are sorted.
+function compare(a, b, way) {
+  if (typeof a !== typeof b) {
+    return typeof a === "number" ? -1 : 1;
   }
-  return typeof a === "number" ? -1 : 1;
+  return way * (typeof a === "number" ? a - b : a.localeCompare(b));
 }
 
 function sortBy(table, head) {
   const descending = head.getAttribute("aria-sort") === "ascending";
   const rows = [...table.tBodies[0].rows];
   const column = head.cellIndex;
-  rows.sort((a, b) => compare(valueOf(a, column), valueOf(b, column)));
-  if (descending) {
-    rows.reverse();
-  }
+  const way = descending ? -1 : 1;
+  rows.sort((a, b) => compare(valueOf(a, column), valueOf(b, column), way));
   for (const each of head.parentNode.cells) {
     each.removeAttribute("aria-sort");
   }
@@ -29,11 +28,12 @@ function sortBy(table, head) {
   table.tBodies[0].append(...rows);
 }
 
+// A row stays if each word is within one of its cells.
 function filter(table, words) {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   for (const row of table.tBodies[0].rows) {
-    const text = row.textContent.toLowerCase();
-    row.hidden = !wanted.every((word) => text.includes(word));
+    const texts = [...row.cells].map((cell) => cell.textContent.toLowerCase());
+    row.hidden = !wanted.every((word) => texts.some((t) => t.includes(word)));
   }
 }
 
