@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from absl.testing import flagsaver
 
@@ -184,7 +184,7 @@ def _quick() -> list[Cell]:
     return [*plain, *curves]
 
 
-GROUPS = {
+GROUPS: dict[str, Callable[[], list[Cell]]] = {
     "table1": _table1,
     "table2": lambda: _variants(["cora"], "skip", "two_hop"),
     "all_layers": _all_layers,

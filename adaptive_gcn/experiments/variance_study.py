@@ -55,7 +55,8 @@ class Layer:
     @functools.cached_property
     def column_squares(self) -> Floats:
         """The sum over all nodes v of a(v, u)^2, [n_nodes]: q of iid."""
-        return self.matrix.power(2).sum(axis=0, dtype=np.float64)
+        squares = self.matrix.power(2)
+        return np.asarray(squares.sum(axis=0, dtype=np.float64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +78,10 @@ class Block:
         """c(u), [n_candidates]."""
         squares = self.entries.power(2).sum(axis=0) / self.entries.shape[0]
         if sparse.issparse(self.hidden):
-            return squares * self.hidden.power(2).sum(axis=1)
-        return squares * np.sum(self.hidden**2, axis=1)
+            norms = self.hidden.power(2).sum(axis=1)
+        else:
+            norms = np.sum(self.hidden**2, axis=1)
+        return np.asarray(squares * norms)
 
     @property
     def mean_square(self) -> float:
@@ -121,7 +124,7 @@ def proposals(layer: Layer, block: Block) -> dict[str, Floats]:
 
 
 def _share(weights: Floats) -> Floats:
-    return weights / weights.sum()
+    return np.asarray(weights / weights.sum())
 
 
 def relative_variance(block: Block, proposal: Floats) -> float:
