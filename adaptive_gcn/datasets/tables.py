@@ -348,7 +348,7 @@ def _bad_values(
             continue
         is_truth = pa.types.is_boolean(types[name])
         fits, noun = (
-            (_is_truth, "truth values") if is_truth else (_is_number, "numbers")
+            (_is_truth, "truth values") if is_truth else (is_number, "numbers")
         )
         values = column.to_pylist()
         bad = [row for row, value in enumerate(values) if not fits(value)]
@@ -370,7 +370,8 @@ def _shown(text: _Text, values: Sequence[str]) -> Callable[[int], str]:
     return lambda row: f"{text.place(row)}: {values[row]!r}"
 
 
-def _is_number(value: str) -> bool:
+def is_number(value: str) -> bool:
+    """Whether a text is a number, or a gap in a column of such."""
     word = value.strip(_BLANKS)
     try:
         return word in _NULLS or pa.scalar(word).cast(pa.float64()).is_valid
