@@ -147,12 +147,15 @@ def _label_array(
     table: tables.Table, name: str | None, column: pa.ChunkedArray
 ) -> npt.NDArray[Any]:
     kind = tables.decoded(column).type
-    if not (_is_number(kind) or tables.holds_texts(tables.decoded(column))):
+    if not (
+        tables.is_number_type(kind)
+        or tables.holds_texts(tables.decoded(column))
+    ):
         raise DataError(
             f"{table.path}: column {name!r}: expected integers or texts as "
             f"labels. Received: {kind}"
         )
-    return as_array(column)
+    return tables.as_array(column)
 
 
 def _leave_out_answers(table: tables.Table) -> None:
@@ -169,22 +172,12 @@ def _leave_out_answers(table: tables.Table) -> None:
         )
 
 
-def as_array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Numbers, not-a-number where missing; or texts, empty where missing."""
-    column = tables.decoded(column)
-    if tables.holds_texts(column):
-        return np.asarray(column.fill_null("").to_numpy(), dtype="U")
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    elif pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
-    return np.asarray(column.to_numpy())
-
-
 def _split(
     table: tables.Table, column: pa.ChunkedArray, faults: Faults
 ) -> npt.NDArray[np.int8]:
-    words = [str(word).strip().lower() for word in as_array(column).tolist()]
+    words = [
+        str(word).strip().lower() for word in tables.as_array(column).tolist()
+    ]
     codes = np.array([_SPLIT_CODES.get(each, -1) for each in words], np.int8)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
@@ -255,8 +248,12 @@ def _feature_block(
         or pa.types.is_fixed_size_list(kind)
     )
     if not is_list:
-        return as_array(column)[:, None] if _is_number(kind) else None
-    if not _is_number(kind.value_type):
+        return (
+            tables.as_array(column)[:, None]
+            if tables.is_number_type(kind)
+            else None
+        )
+    if not tables.is_number_type(kind.value_type):
         raise DataError(
             f"{table.path}: column {name!r}: expected lists of numbers. "
             f"Received: {kind}"
@@ -272,16 +269,7 @@ def _feature_block(
             lambda row: f"{table.place(row)}: {lengths[row]}",
         )
         return np.zeros((len(column), 1))
-    return as_array(pc.list_flatten(column)).reshape(len(column), -1)
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
+    return tables.as_array(pc.list_flatten(column)).reshape(len(column), -1)
 
 
 def read_features(path: pathlib.Path, columns: Columns, faults: Faults) -> Any:

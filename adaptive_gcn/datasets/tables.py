@@ -18,16 +18,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from adaptive_gcn.datasets.faults import Faults
-from adaptive_gcn.datasets.raw_files import ADVICE, looks_like
+from adaptive_gcn.datasets.raw_files import (
+    ADVICE,
+    known_content,
+    looks_like,
+)
 from adaptive_gcn.errors import DataError
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
+NAMES_ADVICE = (
+    "; if the first line has the names of the columns, say which is which "
+    "(--columns=source=...,target=...)"
+)
 _HEAD_BYTES = 2**20
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -101,11 +111,25 @@ def read_table(
             _Text.of(path, has_header, multiline), kinds_of, faults
         )
     except (*_UNREADABLE, UnicodeDecodeError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = _undecodable(path) or str(error).partition("\n")[0]
         raise DataError(
             f"{path}: expected a table in UTF-8, or Parquet. Received: "
             f"{reason}; save it again in that form"
         ) from error
+
+
+def _undecodable(path: pathlib.Path) -> str | None:
+    """The first line of a text table that is no UTF-8."""
+    if path.suffix == ".parquet":
+        return None
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                around = line[max(0, error.start - 20) : error.start + 20]
+                return f"line {number}, which is no UTF-8: {around!r}"
+    return None
 
 
 def _read_parquet(path: pathlib.Path) -> Table:
@@ -142,6 +166,7 @@ def _check_content(path: pathlib.Path, parquet: bool = False) -> None:
         if parquet
         else (
             not head.strip()
+            or known_content(head)
             or _WEB_PAGE.match(head)
             or head.startswith(b"version https://git-lfs")
         )
@@ -357,7 +382,8 @@ def _bad_values(
             faults.add(
                 f"{text.path.name}: column {name!r}: {len(bad)} values are no "
                 f"{noun}",
-                "correct these, or leave the column out (--columns=drop=...)",
+                "correct these, or leave the column out (--columns=drop=...)"
+                + (NAMES_ADVICE if bad[0] == 0 and not text.has_header else ""),
                 bad,
                 _shown(text, values),
             )
@@ -415,6 +441,28 @@ def holds_texts(column: pa.ChunkedArray) -> bool:
     """Whether the values are texts, of either length type of Arrow."""
     kind = column.type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number_type(kind: Any) -> bool:
+    """Whether a type of Arrow is one of numbers, or of truths."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def as_array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Numbers, not-a-number where missing; or texts, empty where missing."""
+    column = decoded(column)
+    if holds_texts(column):
+        return np.asarray(column.fill_null("").to_numpy(), dtype="U")
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    elif pa.types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    return np.asarray(column.to_numpy())
 
 
 def integer_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
