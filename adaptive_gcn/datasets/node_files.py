@@ -22,21 +22,12 @@ from adaptive_gcn.datasets.columns import (
     no_features,
 )
 from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.graph_parts import SPLIT_CODES
 from adaptive_gcn.datasets.raw_files import load_npy
 from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
 from adaptive_gcn.errors import DataError
 
 _LOG = logging.getLogger(__name__)
-
-_SPLIT_WORDS = {
-    0: ("", "none", "unused"),
-    1: ("train", "training"),
-    2: ("val", "valid", "validation", "dev"),
-    3: ("test", "testing"),
-}
-_SPLIT_CODES = {
-    word: code for code, words in _SPLIT_WORDS.items() for word in words
-}
 
 
 @dataclasses.dataclass
@@ -178,7 +169,7 @@ def _split(
     words = [
         str(word).strip().lower() for word in tables.as_array(column).tolist()
     ]
-    codes = np.array([_SPLIT_CODES.get(each, -1) for each in words], np.int8)
+    codes = np.array([SPLIT_CODES.get(each, -1) for each in words], np.int8)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         faults.add(
