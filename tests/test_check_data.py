@@ -328,6 +328,23 @@ def test_minus_1_and_minus_100_train_alike(tmp_path):
     assert losses[0] == losses[1] == losses[2]
 
 
+def test_formats_of_reddit_have_no_names_of_classes(tmp_path, caplog):
+    folder = write_pair(tmp_path / "mine")
+    path = folder / "edges.csv"
+    lines = [each.rsplit(",", 1)[0] for each in path.read_text().split("\n")]
+    path.write_text("\n".join(lines))
+    config = config_of(
+        folder, mode="convert", to="graphsage", output_dir=str(tmp_path / "out")
+    )
+    loading.convert(config)
+    assert "no names of classes: 0 is blue, 1 is green, 2 is" in caplog.text
+    back = config_of(tmp_path / "out", split="given")
+    first, second = loading.load(config), loading.load(back)
+    assert second.node_ids.tolist() == first.node_ids.tolist()
+    assert second.labels.tolist() == first.labels.tolist()
+    assert (second.adjacency != first.adjacency).nnz == 0
+
+
 def test_formats_of_reddit_have_no_several_labels(tmp_path):
     folder = write_pair(tmp_path / "mine", multi_label=True)
     path = folder / "edges.csv"

@@ -95,6 +95,16 @@ def test_labels_of_other_types_are_refused_by_name(tmp_path, labels, kind):
         read(folder, RANDOM)
 
 
+def test_columns_of_nothing_are_gaps(tmp_path):
+    labels = pa.nulls(4)
+    (fault,) = faults_of(nodes_of(tmp_path, label=labels), RANDOM)
+    assert "no node has a label" in fault
+    folder = nodes_of(tmp_path, split=pa.nulls(4))
+    assert read(folder, RANDOM).n_classes == 2
+    folder = nodes_of(tmp_path, split=["train", "NA", "val", None])
+    assert read(folder).val_nodes.tolist() == [2]
+
+
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.int8()), pa.large_list(pa.float64())]
 )

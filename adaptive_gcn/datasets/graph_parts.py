@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 PARTS = ("training", "validation", "test")
 _SPLIT_WORDS = {
-    0: ("", "none", "unused"),
+    0: ("", "none", "unused", "na", "nan"),
     1: ("train", "training"),
     2: ("val", "valid", "validation", "dev"),
     3: ("test", "testing"),

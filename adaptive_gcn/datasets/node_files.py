@@ -137,11 +137,10 @@ def _labels(
 def _label_array(
     table: tables.Table, name: str | None, column: pa.ChunkedArray
 ) -> npt.NDArray[Any]:
-    kind = tables.decoded(column).type
-    if not (
-        tables.is_number_type(kind)
-        or tables.holds_texts(tables.decoded(column))
-    ):
+    column = tables.decoded(column)
+    kind = column.type
+    is_label = tables.is_number_type(kind) or tables.holds_texts(column)
+    if not (is_label or pa.types.is_null(kind)):
         raise DataError(
             f"{table.path}: column {name!r}: expected integers or texts as "
             f"labels. Received: {kind}"

@@ -460,7 +460,7 @@ def as_array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
         return np.asarray(column.fill_null("").to_numpy(), dtype="U")
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    elif pa.types.is_decimal(column.type):
+    elif pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
         column = column.cast(pa.float64())
     return np.asarray(column.to_numpy())
 
