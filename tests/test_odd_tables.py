@@ -124,6 +124,23 @@ def test_lists_of_any_numbers_are_features(tmp_path, kind):
     assert graph.features[:, 1:].tolist() == [[1, 2], [3, 4], [5, 6], [7, 8]]
 
 
+@pytest.mark.parametrize("lists", [[[]] * 4, [None] * 4])
+def test_lists_of_nothing_are_no_features(tmp_path, lists):
+    nodes = {"id": list("abcd"), "label": list("rgrg")}
+    column = pa.array(lists, pa.list_(pa.int8()))
+    write(tmp_path, edges_csv=EDGES, nodes_parquet={**nodes, "v": column})
+    (fault,) = faults_of(tmp_path, RANDOM)
+    assert "features: there are 0 a node" in fault
+
+
+def test_a_table_without_rows(tmp_path):
+    types = {"id": pa.string(), "label": pa.string(), "v": pa.list_(pa.int8())}
+    table = {name: pa.array([], kind) for name, kind in types.items()}
+    write(tmp_path, edges_csv=EDGES, nodes_parquet=table)
+    faults = faults_of(tmp_path, RANDOM)
+    assert any("0 nodes; expected 1 to" in each for each in faults)
+
+
 def test_lists_of_lists_are_refused_by_name(tmp_path):
     folder = nodes_of(tmp_path, v=[[[1]]] * 4)
     with pytest.raises(DataError, match="'v': .* lists of numbers. .*list<"):
@@ -138,6 +155,13 @@ def test_several_labels_as_truths(tmp_path):
     nodes = "id,x,label:p,label:q\n" + rows
     graph = read(write(tmp_path, edges_csv=EDGES, nodes_csv=nodes), RANDOM)
     assert graph.labels.tolist() == [[1, 0], [0, 0], [1, 1], [-1, -1]]
+
+
+def test_a_single_label_that_a_node_has_or_not(tmp_path):
+    nodes = "id,x,label:p\na,1,1\nb,1,0\nc,1,1\nd,1,\n"
+    graph = read(write(tmp_path, edges_csv=EDGES, nodes_csv=nodes), RANDOM)
+    assert graph.multi_label and graph.class_names == ("p",)
+    assert graph.labels.tolist() == [[1], [0], [1], [-1]]
 
 
 def test_several_labels_as_words_are_named(tmp_path):
@@ -268,11 +292,20 @@ def test_classes_that_look_like_gaps_are_announced(tmp_path, word, caplog):
     assert "two classes" not in caplog.text
 
 
-@pytest.mark.parametrize("word", ["Red", "red ", " RED"])
+def test_blanks_around_labels_do_not_count(tmp_path, caplog):
+    graph = read(labelled(tmp_path, "red", " red", "\tgreen ", " "), RANDOM)
+    assert graph.class_names == ("green", "red")
+    assert graph.labels.tolist() == [1, 1, 0, -1]
+    assert "3 labels have blanks around them" in caplog.text
+    graph = read(labelled(tmp_path, " 1", " 0", " 1", " "), RANDOM)
+    assert graph.labels.tolist() == [1, 0, 1, -1]
+
+
+@pytest.mark.parametrize("word", ["Red", "rED"])
 def test_classes_that_look_alike_are_announced(tmp_path, word, caplog):
     graph = read(labelled(tmp_path, "red", word, "green", "red"), RANDOM)
     assert graph.n_classes == 3
-    assert "are two classes, though they differ only in bl" in caplog.text
+    assert "are two classes, though they differ only in cap" in caplog.text
 
 
 def test_a_single_class_is_announced(tmp_path, caplog):
@@ -440,3 +473,29 @@ def test_repeated_ids_of_an_archive_are_named(tmp_path):
     path = archive(tmp_path / "x.npz", node_ids=np.array(["p", "q", "p", "r"]))
     (fault,) = faults_of(path, RANDOM)
     assert "x.npz: 1 ids repeat an earlier one: node 2: 'p'" in fault
+
+
+# Sizes.
+
+
+def test_a_header_of_more_than_a_megabyte(tmp_path):
+    names = ",".join(f"{'x' * 1000}{i}" for i in range(1500))
+    rows = "".join(f"{i},r{',1' * 1500}\n" for i in "abcd")
+    nodes = f"id,label,{names}\n{rows}"
+    graph = read(write(tmp_path, edges_csv=EDGES, nodes_csv=nodes), RANDOM)
+    assert graph.features.tolist() == [[1] * 1500] * 4
+
+
+def test_a_long_value_is_cut_in_messages(tmp_path):
+    folder = write(nodes_of(tmp_path), edges_csv=EDGES + "a" * 10_000 + ",b\n")
+    (fault,) = faults_of(folder, RANDOM)
+    assert "edges.csv line 6: 'aaa" in fault and len(fault) < 500
+
+
+def test_views_of_texts_are_texts(tmp_path):
+    if not hasattr(pa, "string_view"):
+        pytest.skip("pyarrow has no views")
+    ids, labels = (pa.array(ROWS[n], pa.string_view()) for n in ("id", "label"))
+    graph = read(nodes_of(tmp_path, id=ids, label=labels), RANDOM)
+    assert graph.node_ids.tolist() == list("abcd")
+    assert graph.labels.tolist() == [1, 0, 1, 0]

@@ -17,18 +17,54 @@ PAGE = (ROOT / "docs" / "own_graph.md").read_text("utf-8")
 RECORDS = ROOT / "results" / "own_graph"
 
 
-def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "flags").symlink_to(ROOT / "flags")
-    write_pair(tmp_path / "my_graph", n_nodes=300)
+def run_page(folder, monkeypatch, *more):
+    """Run the page's commands in a folder, training with more flags."""
+    monkeypatch.chdir(folder)
+    (folder / "flags").symlink_to(ROOT / "flags")
     blocks = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)
     lines = "".join(blocks).strip().split("\n")
     assert len(lines) == PAGE.count("python -m ") == 7
     for line in lines:
         program, words = line.split(" adaptive_gcn.main ")
         assert program == "python -m"
+        own = more if "--flagfile" in words else ()
         with flagsaver.flagsaver():
-            main.main(main.parse_flags(["main", *words.split()]))
+            main.main(main.parse_flags(["main", *words.split(), *own]))
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, place, classes, accuracy",
+    [
+        (
+            "facebook_large",
+            "facebook_large",
+            {"company", "government", "politician", "tvshow"},
+            0.8,
+        ),
+        ("tolokers", "tolokers.npz", {"0", "1"}, 0.75),
+    ],
+)
+def test_the_page_runs_on_graphs_that_people_share(
+    data_dir, tmp_path, monkeypatch, name, place, classes, accuracy
+):
+    (tmp_path / "my_graph").symlink_to(data_dir / "other" / place)
+    run_page(tmp_path, monkeypatch, "--epochs=6")
+    with open("runs/mine/predictions.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    record = json.loads(Path("runs/mine/result.json").read_text())
+    assert len(rows) == record["graph"]["nodes"]
+    assert {row["class"] for row in rows} == classes
+    assert record["test_accuracy"] > accuracy
+    assert (record["roc_auc"] or 0) > (0.65 if name == "tolokers" else -1)
+    stored = json.loads(Path("runs/stored/result.json").read_text())
+    assert stored["test_accuracy"] == record["test_accuracy"]
+
+
+def test_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    write_pair(tmp_path / "my_graph", n_nodes=300)
+    run_page(tmp_path, monkeypatch)
     assert Path("runs/mine/export/mine/1/saved_model.pb").exists()
     with open("runs/mine/predictions.csv", newline="") as file:
         rows = list(csv.DictReader(file))

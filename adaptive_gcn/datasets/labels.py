@@ -56,7 +56,8 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
     if values is None:
         faults.add(f"{parts.name}: there are no labels", "add a label column")
         return unknown
-    if values.ndim == 2 and values.shape[1] == 1:
+    one_name = parts.class_names is not None and len(parts.class_names) == 1
+    if values.ndim == 2 and values.shape[1] == 1 and not one_name:
         values = values[:, 0]
     if (
         values.ndim not in (1, 2)
@@ -87,7 +88,19 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
 
 
 def _plain(parts: GraphParts, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Texts; without a point, if all that are known are like "2" or "2.0"."""
+    """Texts without blanks around them.
+
+    They are without a point, too, if all that are known are like "2" or "2.0".
+    """
+    bare = np.char.strip(values, " \t\r\n")
+    n_blank = np.count_nonzero(bare != values)
+    if n_blank:
+        _LOG.warning(
+            "%s: %d labels have blanks around them, which do not count",
+            parts.name,
+            n_blank,
+        )
+        values = bare
     gaps = np.isin(values, _GAPS)
     named = np.count_nonzero(gaps & (values != ""))
     if named:
@@ -178,7 +191,7 @@ def _warn_of_names(parts: GraphParts, names: list[str]) -> None:
     """Say which classes are likely to be gaps, or one class."""
     plain: dict[str, str] = {}
     for name in names:
-        word = name.strip().casefold()
+        word = name.casefold()
         if word in _LIKE_GAPS:
             _LOG.warning(
                 "%s: %r is a class of its own; leave the label empty where it "
@@ -189,7 +202,7 @@ def _warn_of_names(parts: GraphParts, names: list[str]) -> None:
         if word in plain:
             _LOG.warning(
                 "%s: %r and %r are two classes, though they differ only in "
-                "blanks or capitals",
+                "capitals",
                 parts.name,
                 plain[word],
                 name,

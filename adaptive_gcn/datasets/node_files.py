@@ -250,16 +250,17 @@ def _feature_block(
         )
     lengths = pc.list_value_length(column).fill_null(0).to_numpy()
     odd = np.flatnonzero(lengths != lengths.max(initial=0))
+    width = int(lengths.max(initial=0))
     if odd.size:
         faults.add(
             f"{table.path.name}: column {name!r}: {odd.size} lists are shorter "
-            f"than {lengths.max()} numbers",
+            f"than {width} numbers",
             "give each node as many",
             odd,
             lambda row: f"{table.place(row)}: {lengths[row]}",
         )
         return np.zeros((len(column), 1))
-    return tables.as_array(pc.list_flatten(column)).reshape(len(column), -1)
+    return tables.as_array(pc.list_flatten(column)).reshape(len(column), width)
 
 
 def read_features(path: pathlib.Path, columns: Columns, faults: Faults) -> Any:

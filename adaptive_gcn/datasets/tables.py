@@ -188,14 +188,14 @@ class _Text:
     has_header: bool
     n_skipped: int  # Lines before the first row, with the header.
     multiline: bool
+    n_head: int  # Bytes that were needed for this.
 
     @classmethod
     def of(
         cls, path: pathlib.Path, has_header: HeaderRule, multiline: bool
     ) -> _Text:
         _check_content(path)
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = _head(path)
         # A head may end within a letter of several bytes.
         whole = head[: head.rfind(b"\n") + 1] or head
         lines = _LINE_END.split(whole.decode("utf-8-sig"))
@@ -217,12 +217,16 @@ class _Text:
         if named and len(lines) == 1 and whole[-1:] not in b"\r\n":
             raise DataError(f"{path}: has a header and no rows; {ADVICE}")
         skipped = n_ahead + named
-        return cls(path, delimiter, names, named, skipped, multiline)
+        return cls(path, delimiter, names, named, skipped, multiline, len(head))
 
     @property
     def is_loose(self) -> bool:
         """Whether blanks and tabs part the columns."""
         return self.delimiter == " "
+
+    def block_size(self, usual: int) -> int:
+        """Bytes that pyarrow takes at a time; they must hold a whole row."""
+        return max(usual, 4 * self.n_head if self.n_head > _HEAD_BYTES else 0)
 
     def source(self) -> Any:
         """What pyarrow reads."""
@@ -275,6 +279,17 @@ class _Text:
             newlines_in_values=self.multiline,
             invalid_row_handler=skip,
         )
+
+
+def _head(path: pathlib.Path) -> bytes:
+    """The first bytes of a file, with two line ends if it has them."""
+    head = b""
+    with path.open("rb") as file:
+        while more := file.read(_HEAD_BYTES):
+            head += more
+            if head.count(b"\n") + head.count(b"\r") > 1:
+                break
+    return head
 
 
 def _split_lines(data: bytes, n: int) -> tuple[bytes, bytes]:
@@ -338,7 +353,9 @@ def _parsed(text: _Text, types: dict[str, Any], odd: list[Any]) -> pa.Table:
     return pa_csv.read_csv(
         text.source(),
         pa_csv.ReadOptions(
-            column_names=text.names, skip_rows=text.n_skipped, block_size=2**23
+            column_names=text.names,
+            skip_rows=text.n_skipped,
+            block_size=text.block_size(2**23),
         ),
         text.parse_options(skip),
         pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
@@ -349,7 +366,11 @@ def _guessed(text: _Text, names: Sequence[str]) -> dict[str, Any]:
     """Types of columns by their first values: numbers are float64."""
     head = pa_csv.open_csv(
         text.source(),
-        pa_csv.ReadOptions(column_names=text.names, skip_rows=text.n_skipped),
+        pa_csv.ReadOptions(
+            column_names=text.names,
+            skip_rows=text.n_skipped,
+            block_size=text.block_size(_HEAD_BYTES),
+        ),
         text.parse_options(lambda row: "skip"),
         pa_csv.ConvertOptions(include_columns=names),
     ).schema
@@ -430,11 +451,12 @@ def as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a column that may be a dictionary's keys."""
+    """The values of a column that may be a dictionary's keys or views."""
     kind = column.type
-    return (
-        column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
-    )
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    is_view = str(column.type) == "string_view"  # Unknown to older pyarrow.
+    return column.cast(pa.string()) if is_view else column
 
 
 def holds_texts(column: pa.ChunkedArray) -> bool:
