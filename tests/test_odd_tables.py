@@ -343,6 +343,32 @@ def test_what_a_file_is_instead_is_said(tmp_path, what, name):
         read(tmp_path, RANDOM)
 
 
+def of_python_2(array):
+    """A .npy file as Python 2 wrote it: the shape holds long integers."""
+    shape = "".join(f"{each}L, " for each in array.shape)
+    header = (
+        f"{{'descr': '{array.dtype.str}', 'fortran_order': False, "
+        f"'shape': ({shape}), }}\n"
+    ).encode()
+    size = len(header).to_bytes(2, "little")
+    return b"\x93NUMPY\x01\x00" + size + header + array.tobytes()
+
+
+def test_arrays_that_python_2_wrote(tmp_path, recwarn):
+    ends = np.array([[0, 1], [1, 2], [3, 2]])
+    write(
+        tmp_path,
+        edges_npy=of_python_2(ends),
+        features_npy=of_python_2(np.eye(4)),
+        labels_npy=of_python_2(np.array([0, 1, 0, 1])),
+    )
+    graph = read(tmp_path, RANDOM)
+    assert graph.adjacency.toarray().tolist() == ADJACENCY
+    np.testing.assert_array_equal(graph.features, np.eye(4))
+    assert graph.labels.tolist() == [0, 1, 0, 1]
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize("name", ["edges.npy", "features.npy", "labels.npy"])
 def test_an_archive_in_place_of_an_array_is_said(tmp_path, name):
     nodes_of(tmp_path)

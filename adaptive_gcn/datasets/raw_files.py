@@ -9,6 +9,7 @@ import contextlib
 import lzma
 import pathlib
 import tokenize
+import warnings
 from collections.abc import Iterator
 from typing import IO, Any, Literal
 
@@ -72,6 +73,14 @@ def open_raw(path: pathlib.Path) -> Iterator[IO[bytes]]:
         ) from error
 
 
+@contextlib.contextmanager
+def without_header_warnings() -> Iterator[None]:
+    """Read headers of .npy files of Python 2 without NumPy's advice."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
+        yield
+
+
 def load_npy(path: pathlib.Path, mmap_mode: Literal["r"] | None = None) -> Any:
     """The array in a .npy file; nothing is unpickled.
 
@@ -87,7 +96,8 @@ def load_npy(path: pathlib.Path, mmap_mode: Literal["r"] | None = None) -> Any:
             f"{looks_like(head)}; {ADVICE}"
         )
     try:
-        return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
+        with without_header_warnings():
+            return np.load(path, mmap_mode=mmap_mode, allow_pickle=False)
     except NPY_ERRORS as error:
         if str(error).startswith(_OBJECTS):
             raise DataError(
