@@ -6,6 +6,7 @@ import decimal
 import gzip
 import lzma
 import re
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -341,6 +342,17 @@ def test_what_a_file_is_instead_is_said(tmp_path, what, name):
     file = name.replace("_", ".")
     with pytest.raises(DataError, match=f"{file}.* {re.escape(what)}"):
         read(tmp_path, RANDOM)
+
+
+def test_an_odd_row_in_another_encoding_prints_nothing(tmp_path, monkeypatch):
+    printed = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    rows = "".join(f"{i:09d},r,1\n" for i in range(100_000))
+    nodes = f"id,label,x\n{rows}z,größe,1,5\n".encode("latin-1")
+    write(tmp_path, edges_csv=EDGES, nodes_csv=nodes)
+    with pytest.raises(DataError, match="line 100002, which is no UTF-8"):
+        read(tmp_path, RANDOM)
+    assert not printed
 
 
 def of_python_2(array):

@@ -8,6 +8,7 @@ not count.
 
 from __future__ import annotations
 
+import codecs
 import collections
 import csv
 import dataclasses
@@ -118,6 +119,15 @@ def read_table(
         ) from error
 
 
+def _check_encoding(path: pathlib.Path) -> None:
+    """Raise what is no UTF-8 here, as pyarrow prints it for an odd row."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        while block := file.read(_HEAD_BYTES):
+            decoder.decode(block)
+    decoder.decode(b"", final=True)
+
+
 def _undecodable(path: pathlib.Path) -> str | None:
     """The first line of a text table that is no UTF-8."""
     if path.suffix == ".parquet":
@@ -195,6 +205,7 @@ class _Text:
         cls, path: pathlib.Path, has_header: HeaderRule, multiline: bool
     ) -> _Text:
         _check_content(path)
+        _check_encoding(path)
         head = _head(path)
         # A head may end within a letter of several bytes.
         whole = head[: head.rfind(b"\n") + 1] or head
