@@ -6,6 +6,8 @@ matrices, NetworkX graphs, pandas tables, PyG's `Data` and DGL's graphs.
 
 from __future__ import annotations
 
+import logging
+import numbers
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from adaptive_gcn.datasets.columns import no_features
+from adaptive_gcn.datasets.graph_parts import PARTS, SPLIT_CODES
 from adaptive_gcn.errors import GraphError
 from adaptive_gcn.graph import UNLABELLED, Graph
+
+_LOG = logging.getLogger(__name__)
 
 _Array = npt.NDArray[Any]
 _MASKS = ("train_mask", "val_mask", "test_mask")
@@ -74,7 +80,8 @@ def from_networkx(
         features: Attribute of the nodes that holds a vector, or attributes
             that hold a number each.
         label: Attribute that holds the class of a node: an integer or a text;
-            nodes without it are unlabelled.
+            or a vector of 0 and 1, if it may have several. Nodes without it
+            are unlabelled.
         split: Attribute that says "train", "val" or "test".
         weight: Attribute of the edges; those without it have weight 1.
         **options: Further arguments of `Graph.from_edges`.
@@ -108,7 +115,7 @@ def from_pandas(
     target: str = "target",
     weight: str | None = None,
     id: str = "id",
-    label: str = "label",
+    label: str | Sequence[str] = "label",
     split: str | None = "split",
     features: Sequence[str] | None = None,
     **options: Any,
@@ -124,24 +131,34 @@ def from_pandas(
         target: Likewise.
         weight: Likewise; None for weights of 1.
         id: Likewise.
-        label: Likewise.
+        label: Likewise; or the names of several columns of 0 and 1.
         split: Likewise; None for no split.
         features: Names of the columns of features. Defaults to all others
-            that hold numbers.
+            that hold numbers, and whose name is not that of an id, a label or
+            a split.
         **options: Further arguments of `Graph.from_edges`.
 
     Raises:
-        GraphError: If an edge names an unknown node, or the parts are not a
-            graph.
+        GraphError: If a column is missing, an edge names an unknown node, or
+            the parts are not a graph.
     """
+    several = () if isinstance(label, str) else tuple(label)
+    labels = several or (label,)
+    _check_columns("nodes", nodes, [id, *labels, *(features or ())])
+    _check_columns(
+        "edges", edges, [source, target, *([weight] if weight else [])]
+    )
     ids = nodes[id].to_numpy()
     place = {node: i for i, node in enumerate(ids.tolist())}
     ends = [_numbers(edges[each].tolist(), place) for each in (source, target)]
+    if several:
+        rows = nodes[list(several)].to_numpy(np.float64, na_value=np.nan)
+        codes, names = _rows(rows), several
+    else:
+        codes, names = _classes(nodes[label].tolist())
     chosen = features
     if chosen is None:
-        numeric = nodes.select_dtypes(["number", "bool"]).columns
-        chosen = [each for each in numeric if each not in (id, label, split)]
-    codes, names = _classes(nodes[label].tolist())
+        chosen = _numeric(nodes, {id, *labels, split})
     parts = [None] * len(ids)
     if split is not None and split in nodes:
         parts = nodes[split].tolist()
@@ -151,8 +168,13 @@ def from_pandas(
         "weights": edges[weight].to_numpy() if weight else None,
         **options,
     }
-    rows = nodes[list(chosen)].to_numpy(np.float32)
-    return _made((ends[0], ends[1]), rows, codes, _parts_of(parts), given)
+    return _made(
+        (ends[0], ends[1]),
+        _matrix(nodes, list(chosen)),
+        codes,
+        _parts_of(parts),
+        given,
+    )
 
 
 def from_pyg(data: Any, **options: Any) -> Graph:
@@ -171,9 +193,14 @@ def from_pyg(data: Any, **options: Any) -> Graph:
             raise GraphError(f"data: expected an attribute {name!r}")
     weights = getattr(data, "edge_weight", None)
     masks = [getattr(data, name, None) for name in _MASKS]
-    sources, targets = _array(data.edge_index)
+    ends = _array(data.edge_index)
+    if ends.ndim != 2 or len(ends) != 2:
+        raise GraphError(
+            "edge_index: expected the shape [2, n_entries]. Received: "
+            f"{ends.shape}"
+        )
     return _of_arrays(
-        (sources, targets), data.x, data.y, masks, weights, options
+        (ends[0], ends[1]), data.x, data.y, masks, weights, options
     )
 
 
@@ -222,16 +249,23 @@ def _of_arrays(
     options: dict[str, Any],
 ) -> Graph:
     labels = _array(labels)
+    given: dict[str, Any] = {}
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if labels.ndim == 2 and labels.dtype.kind == "f":
-        labels = np.where(np.isnan(labels), UNLABELLED, labels).astype(np.int64)
+    if labels.ndim == 2:
+        if not {"n_classes", "class_names"} & options.keys():
+            given["n_classes"] = labels.shape[1]
+        labels = _rows(labels)
+    elif labels.dtype.kind == "f":
+        labels = _whole(labels)
     split = [
-        np.empty(0, np.int64) if each is None else _chosen(_array(each), name)
+        np.empty(0, np.int64)
+        if each is None
+        else _chosen(_array(each), name, len(labels))
         for each, name in zip(masks, _MASKS, strict=True)
     ]
     weights = None if weights is None else _array(weights).reshape(-1)
-    given = {"weights": weights, **options}
+    given |= {"weights": weights, **options}
     return _made(ends, _array(features), labels, split, given)
 
 
@@ -248,13 +282,84 @@ def _made(
     )
 
 
-def _chosen(mask: _Array, name: str) -> _Array:
+def _chosen(mask: _Array, name: str, n_nodes: int) -> _Array:
     if mask.ndim != 1:
         raise GraphError(
             f"{name}: expected one split, a vector. Received: shape "
             f"{mask.shape}; take one column of it"
         )
+    if len(mask) != n_nodes or not np.isin(mask, (0, 1)).all():
+        raise GraphError(
+            f"{name}: expected true or false for each of {n_nodes} nodes. "
+            f"Received: {len(mask)} values, {mask.dtype}"
+        )
     return np.flatnonzero(mask)
+
+
+def _whole(labels: _Array) -> _Array:
+    """Labels that are floats, as integers."""
+    labels = np.where(np.isnan(labels), UNLABELLED, labels)
+    bad = np.flatnonzero(labels % 1 != 0)
+    if bad.size:
+        raise GraphError(
+            f"labels: {bad.size} are no whole numbers; the first is "
+            f"{labels[bad[0]]:g}, of node {bad[0]}"
+        )
+    return labels.astype(np.int64)
+
+
+def _rows(labels: npt.ArrayLike) -> _Array:
+    """[n_nodes, n_classes] 0 and 1; -1 where a value is missing.
+
+    Where each row holds one 1, [n_nodes] classes.
+    """
+    rows = np.asarray(labels, np.float64)
+    known = np.all(rows >= 0, axis=1)  # Not-a-number is not.
+    bad = np.flatnonzero(known & ((rows != 0) & (rows != 1)).any(axis=1))
+    if bad.size:
+        raise GraphError(
+            f"labels: {bad.size} rows hold other values than 0 and 1; the "
+            f"first is of node {bad[0]}: {rows[bad[0]].tolist()}"
+        )
+    if known.any() and np.all(rows[known].sum(axis=1) == 1):
+        _LOG.warning("one 1 in each row of labels: they are read as classes")
+        return np.where(known, rows.argmax(axis=1), UNLABELLED)
+    return np.where(known[:, None], rows, UNLABELLED).astype(np.int64)
+
+
+def _check_columns(name: str, table: Any, columns: Sequence[Any]) -> None:
+    missing = [each for each in columns if each not in table]
+    if missing:
+        raise GraphError(
+            f"{name}: expected a column {missing[0]!r}. Received: "
+            f"{', '.join(map(str, table.columns))}"
+        )
+
+
+def _numeric(nodes: Any, taken: set[Any]) -> list[Any]:
+    """The columns that are features by their type and name."""
+    numeric = nodes.select_dtypes(["number", "bool"]).columns
+    free = [each for each in numeric if each not in taken]
+    left_out = no_features([each for each in free if isinstance(each, str)])
+    if left_out:
+        _LOG.warning(
+            "columns %s are left out of the features, as their names are those "
+            "of ids, labels or splits; features=[...] takes them",
+            left_out,
+        )
+    return [each for each in free if each not in left_out]
+
+
+def _matrix(nodes: Any, columns: list[Any]) -> _Array:
+    """[n_nodes, n_columns] float32."""
+    if not columns:
+        raise GraphError("nodes: there are no columns of numbers as features")
+    try:
+        return np.asarray(nodes[columns].to_numpy(np.float32, na_value=np.nan))
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"features: expected columns of numbers: {error}"
+        ) from error
 
 
 def _array(value: Any) -> Any:
@@ -281,10 +386,21 @@ def _attributes(graph: Any, nodes: list[Any], names: Any) -> _Array:
                 "features; features=None gives all nodes the same"
             )
         row = [held[n] for n in names] if several else held[names]
-        rows.append(np.atleast_1d(np.asarray(row, np.float32)))
+        rows.append(_vector(node, row))
+    if not rows:
+        raise GraphError("the graph has no nodes")
     if len({row.shape for row in rows}) > 1:
         raise GraphError(f"features {names!r}: expected vectors of one length")
     return np.stack(rows)
+
+
+def _vector(node: Any, row: Any) -> _Array:
+    try:
+        return np.atleast_1d(np.asarray(_array(row), np.float32))
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"node {node!r}: expected numbers as features: {error}"
+        ) from error
 
 
 def _numbers(ids: list[Any], place: dict[Any, int]) -> _Array:
@@ -298,7 +414,12 @@ def _numbers(ids: list[Any], place: dict[Any, int]) -> _Array:
 
 
 def _classes(labels: list[Any]) -> tuple[_Array, tuple[str, ...]]:
-    """Codes, -1 for None, not-a-number, "" and negative ones; and the names."""
+    """Codes, -1 for None, not-a-number, "" and negative ones; and the names.
+
+    Vectors of 0 and 1 are several labels a node.
+    """
+    if any(np.ndim(each) for each in labels):
+        return _vectors(labels)
     known = [None if _is_missing(each) else each for each in labels]
     found: set[Any] = {each for each in known if each is not None}
     numeric = all(not isinstance(each, str) for each in found)
@@ -312,30 +433,55 @@ def _classes(labels: list[Any]) -> tuple[_Array, tuple[str, ...]]:
     return np.array(codes, np.int64), tuple(names)
 
 
+def _vectors(labels: list[Any]) -> tuple[_Array, tuple[str, ...]]:
+    sizes = {np.shape(each) for each in labels if not _is_missing(each)}
+    if len(sizes) != 1 or len(size := sizes.pop()) != 1:
+        raise GraphError(
+            "labels: expected one label a node, or vectors of 0 and 1 of one "
+            f"length. Received: shapes {sorted(sizes)}"
+        )
+    gap = np.full(size, np.nan)
+    rows = [gap if _is_missing(each) else each for each in labels]
+    return _rows(np.array(rows, np.float64)), tuple(map(str, range(*size)))
+
+
 def _is_missing(label: Any) -> bool:
     if isinstance(label, str):
         return label == ""
-    return label is None or label != label or label < 0
+    if np.ndim(label):
+        return False
+    return _is_gap(label) or label < 0
 
 
 def _parts_of(words: list[Any]) -> list[_Array]:
     """Ids of the nodes in each part of the split."""
-    parts: dict[str, list[int]] = {"train": [], "val": [], "test": []}
+    codes = np.zeros(len(words), np.int8)
     for node, word in enumerate(words):
-        if isinstance(word, str) and word:
-            if word not in parts:
-                raise GraphError(
-                    f"split: node {node}: expected train, val or test. "
-                    f"Received: {word!r}"
-                )
-            parts[word].append(node)
-    return [np.array(each, np.int64) for each in parts.values()]
+        if isinstance(word, str):
+            codes[node] = SPLIT_CODES.get(word.strip().lower(), -1)
+        elif np.ndim(word) or not _is_gap(word):
+            codes[node] = -1
+        if codes[node] < 0:
+            raise GraphError(
+                f"split: node {node}: expected train, val or test. "
+                f"Received: {word!r}"
+            )
+    return [np.flatnonzero(codes == 1 + i) for i in range(len(PARTS))]
+
+
+def _is_gap(word: Any) -> bool:
+    """Whether it is None, not-a-number or pandas.NA."""
+    try:
+        return word is None or bool(word != word)
+    except TypeError:  # pandas.NA is neither true nor false.
+        return True
 
 
 def _ids(nodes: list[Any]) -> _Array:
     """The nodes' names as integers, or else as texts."""
-    if all(isinstance(each, int) for each in nodes):
-        return np.array(nodes, np.int64)
+    if all(isinstance(each, numbers.Integral) for each in nodes):
+        if all(-(2**63) <= each < 2**63 for each in nodes):
+            return np.array(nodes, np.int64)
     return np.array([str(each) for each in nodes])
 
 

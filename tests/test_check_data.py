@@ -328,6 +328,54 @@ def test_minus_1_and_minus_100_train_alike(tmp_path):
     assert losses[0] == losses[1] == losses[2]
 
 
+def of_type(kind):
+    """A matrix of 0 and 1 with rows of zeros, in a type or form."""
+    matrix = (np.arange(180).reshape(60, 3) % 7 < 2).astype(np.int8)
+    matrix[::5] = 0
+    if kind == "stored zeros":
+        stored = sparse.csr_array(matrix + np.int8(2))
+        stored.data -= 2
+        return stored
+    return sparse.csr_array(matrix) if kind == "csr" else matrix.astype(kind)
+
+
+@pytest.mark.slow
+def test_features_of_any_type_train_alike(tmp_path):
+    losses = {}
+    for kind in ("f8", "i4", "?", "f2", "csr", "stored zeros"):
+        folder = write_pair(tmp_path / kind / "mine")
+        features = of_type(kind)
+        nodes = (folder / "nodes.csv").read_text().split("\n")
+        nodes = [",".join(line.split(",")[:2]) for line in nodes]
+        (folder / "nodes.csv").write_text("\n".join(nodes))
+        if sparse.issparse(features):
+            sparse.save_npz(folder / "features.npz", features)
+        else:
+            np.save(folder / "features.npy", features)
+        place = str(tmp_path / kind / "run")
+        config = config_of(folder, epochs=2, features="l2", output_dir=place)
+        losses[kind] = training.train(config)["val_loss"]
+    for kind, loss in losses.items():
+        assert loss == pytest.approx(losses["f8"], rel=1e-6), kind
+
+
+def test_formats_of_reddit_have_no_names_of_classes(tmp_path, caplog):
+    folder = write_pair(tmp_path / "mine")
+    path = folder / "edges.csv"
+    lines = [each.rsplit(",", 1)[0] for each in path.read_text().split("\n")]
+    path.write_text("\n".join(lines))
+    config = config_of(
+        folder, mode="convert", to="graphsage", output_dir=str(tmp_path / "out")
+    )
+    loading.convert(config)
+    assert "no names of classes: 0 is blue, 1 is green, 2 is" in caplog.text
+    back = config_of(tmp_path / "out", split="given")
+    first, second = loading.load(config), loading.load(back)
+    assert second.node_ids.tolist() == first.node_ids.tolist()
+    assert second.labels.tolist() == first.labels.tolist()
+    assert (second.adjacency != first.adjacency).nnz == 0
+
+
 def test_formats_of_reddit_have_no_several_labels(tmp_path):
     folder = write_pair(tmp_path / "mine", multi_label=True)
     path = folder / "edges.csv"

@@ -114,6 +114,131 @@ def test_pandas():
         conversions.from_pandas(edges, nodes)
 
 
+def frames(**columns):
+    """A chain of four nodes as two pandas tables, and pandas."""
+    pd = pytest.importorskip("pandas")
+    nodes = {
+        "id": list("abcd"),
+        "label": ["no", "yes", "yes", None],
+        "split": ["train", "val", "test", None],
+        "x": [1.0, 2, 3, 4],
+        **columns,
+    }
+    edges = {"source": list("abc"), "target": list("bcd")}
+    return pd.DataFrame(edges), pd.DataFrame(nodes), pd
+
+
+def test_pandas_gaps_of_any_kind():
+    edges, nodes, pd = frames()
+    for label in (
+        pd.array([0, 1, 1, None], "Int64"),
+        pd.array(["no", "yes", "yes", None], "string"),
+        pd.Categorical(["no", "yes", "yes", None]),
+        [0.0, 1.0, 1.0, float("nan")],
+        ["no", "yes", "yes", ""],
+    ):
+        graph = conversions.from_pandas(edges, nodes.assign(label=label))
+        assert graph.labels.tolist() == LABELS
+        assert graph.test_nodes.tolist() == [2]
+
+
+def test_pandas_several_labels():
+    pairs = {"p": [1, 1, 0, None], "q": [0, 1, 0, 1]}
+    edges, nodes, _ = frames(**pairs)
+    graph = conversions.from_pandas(edges, nodes, label=["p", "q"])
+    assert graph.class_names == ("p", "q")
+    assert graph.labels.tolist() == [[1, 0], [1, 1], [0, 0], [-1, -1]]
+    assert graph.features.tolist() == [[1], [2], [3], [4]]
+
+
+def test_pandas_answers_are_no_features(caplog):
+    edges, nodes, _ = frames(train_mask=[True, False, False, False])
+    assert conversions.from_pandas(edges, nodes).n_features == 1
+    assert "columns ['train_mask'] are left out of the features" in caplog.text
+    chosen = ["x", "train_mask"]
+    graph = conversions.from_pandas(edges, nodes, features=chosen)
+    assert graph.n_features == 2
+
+
+@pytest.mark.parametrize(
+    "columns, options, message",
+    [
+        ({}, {"source": "src"}, "edges: .* column 'src'. Received: source, t"),
+        ({}, {"label": "kind"}, "nodes: .* column 'kind'. Received: id, label"),
+        ({}, {"features": ["y"]}, "nodes: .* column 'y'"),
+        ({}, {"weight": "w"}, "edges: .* column 'w'"),
+        ({}, {"features": ["id"]}, "features: expected columns of numbers: "),
+        ({"x": list("pqrs")}, {}, "no columns of numbers as features"),
+        ({"split": [1, 2, 3, 0]}, {}, "split: node 0: .* Received: 1"),
+        ({"split": ["train", "val", "?", ""]}, {}, "split: node 2: .*'?'"),
+        ({"x": [1, 2, 3, 2]}, {"label": ["x", "x"]}, "rows hold other values"),
+    ],
+)
+def test_pandas_tables_that_are_no_graph(columns, options, message):
+    edges, nodes, _ = frames(**columns)
+    with pytest.raises(GraphError, match=message):
+        conversions.from_pandas(edges, nodes, **options)
+
+
+def test_words_of_a_split_are_those_of_files():
+    words = [" Training", "DEV", "testing", float("nan")]
+    edges, nodes, _ = frames(split=words)
+    graph = conversions.from_pandas(edges, nodes)
+    parts = (graph.train_nodes, graph.val_nodes, graph.test_nodes)
+    assert tuple(each.tolist() for each in parts) == SPLIT
+
+
+def networkx_chain(names, **attributes):
+    nx = pytest.importorskip("networkx")
+    graph = nx.path_graph(4)
+    for name, values in attributes.items():
+        nx.set_node_attributes(graph, dict(enumerate(values)), name)
+    return nx.relabel_nodes(graph, dict(enumerate(names)))
+
+
+@pytest.mark.parametrize(
+    "names, ids",
+    [
+        (np.arange(4), [0, 1, 2, 3]),
+        ([2**64, 1, 2, 3], [str(2**64), "1", "2", "3"]),
+        ([(0, 1), (0, 2), (1, 1), (1, 2)], None),
+    ],
+)
+def test_networkx_nodes_of_any_kind(names, ids):
+    graph = networkx_chain(names, x=FEATURES, y=[0, 1, 1, 0])
+    found = conversions.from_networkx(graph).node_ids.tolist()
+    assert found == (ids or [str(each) for each in names])
+
+
+def test_networkx_several_labels():
+    vectors = [[1, 0], (1, 1), np.array([0, 0]), None]
+    graph = networkx_chain("abcd", x=FEATURES, y=vectors)
+    found = conversions.from_networkx(graph)
+    assert found.labels.tolist() == [[1, 0], [1, 1], [0, 0], [-1, -1]]
+
+
+@pytest.mark.parametrize(
+    "attributes, message",
+    [
+        ({"x": ["p", "q", "r", "s"]}, "node 'a': expected numbers as features"),
+        ({"y": [[1, 0], [1], [0], [1]]}, "labels: .* of one length"),
+        ({"y": [[1, 0], [1, 2], [0, 0], [1, 1]]}, r"node 1: \[1.0, 2.0\]"),
+        ({"split": [True, False, False, False]}, "node 0: .*Received: True"),
+    ],
+)
+def test_networkx_graphs_that_cannot_be_used(attributes, message):
+    usual = {"x": FEATURES, "y": [0, 1, 1, 0]}
+    graph = networkx_chain("abcd", **{**usual, **attributes})
+    with pytest.raises(GraphError, match=message):
+        conversions.from_networkx(graph)
+
+
+def test_networkx_without_nodes():
+    nx = pytest.importorskip("networkx")
+    with pytest.raises(GraphError, match="no nodes"):
+        conversions.from_networkx(nx.Graph())
+
+
 def pyg_data(**changes):
     class Data:
         edge_index = Tensor([[0, 1, 2], [1, 2, 3]])
@@ -141,12 +266,26 @@ def test_pyg_with_several_labels():
     assert graph.labels.tolist() == [[1, 0], [1, 1], [0, 0], [-1, -1]]
 
 
+def test_pyg_with_one_label_in_other_forms(caplog):
+    check(conversions.from_pyg(pyg_data(y=Tensor([0, 1, 1, np.nan]))))
+    rows = Tensor([[1, 0, 0], [0, 1, 0], [0, 1, 0], [-1, -1, -1]])
+    graph = conversions.from_pyg(pyg_data(y=rows))
+    check(graph)
+    assert graph.n_classes == 3
+    assert "they are read as classes" in caplog.text
+
+
 @pytest.mark.parametrize(
     "changes, message",
     [
         ({"x": None}, "expected an attribute 'x'"),
         ({"train_mask": Tensor(np.ones((4, 2)))}, "expected one split"),
         ({"edge_index": Tensor([[0, -1], [1, 2]])}, "1 entries lie outside"),
+        ({"edge_index": Tensor([[0, 1]] * 3)}, r"shape \[2, n_.*\(3, 2\)"),
+        ({"train_mask": Tensor([1, 2])}, "each of 4 nodes. Received: 2 values"),
+        ({"train_mask": Tensor([3, 0, 0, 2])}, "true or false for each of 4"),
+        ({"y": Tensor([[0.5, 1]] * 4)}, r"4 rows hold .* node 0: \[0.5, 1.0\]"),
+        ({"y": Tensor([0, 0.5, 1, 1])}, "1 are no whole .* 0.5, of node 1"),
     ],
 )
 def test_pyg_data_that_are_no_graph(changes, message):

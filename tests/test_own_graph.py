@@ -498,7 +498,7 @@ def test_texts_are_left_out_of_the_features_with_a_notice(tmp_path, caplog):
     nodes = nodes.replace(",0,1", ",old,1").replace(",1,1", ",old,1")
     graph = read(write(tmp_path, edges_csv=EDGES, nodes_csv=nodes))
     assert graph.n_features == 1
-    assert "texts are left out of the features: note" in caplog.text
+    assert "left out of the features: note (nodes.csv line 2:" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -60,15 +60,7 @@ def _nodes(
     path: pathlib.Path, columns: Columns, faults: Faults
 ) -> node_files.Nodes:
     nodes = node_files.read_nodes(path, columns, faults)
-    labels = nodes.labels
-    if labels is not None and labels.dtype.kind == "O":
-        if any(each is not None for each in labels.ravel()):
-            raise DataError(
-                f"{path.name}: labels: expected integers or texts. Received: "
-                f"{type(labels.ravel()[0]).__name__}"
-            )
-        nodes.labels = np.full(labels.shape, np.nan)
-    if nodes.ids is None and labels is None and nodes.split is None:
+    if nodes.ids is None and nodes.labels is None and nodes.split is None:
         if nodes.features is None:
             raise DataError(
                 f"{path.name}: expected columns of ids, labels, split or "

@@ -31,7 +31,13 @@ from adaptive_gcn.beam.findings import Findings, Write
 from adaptive_gcn.beam.node_shards import NodeShards
 from adaptive_gcn.beam.shards import check_pairs, find_shards
 from adaptive_gcn.config import Config
-from adaptive_gcn.datasets import data_warnings, node_files, store, table_graph
+from adaptive_gcn.datasets import (
+    data_warnings,
+    node_files,
+    store,
+    table_graph,
+    tables,
+)
 from adaptive_gcn.datasets.assemble import assemble, degree_features
 from adaptive_gcn.datasets.columns import Columns
 from adaptive_gcn.datasets.faults import Faults, FaultyDataError
@@ -164,7 +170,7 @@ class Preparation:
             )
             table_graph.check_distinct(table, ids, self._faults)
             self._faults.check()
-            self._parts.node_ids = node_files.as_array(ids)
+            self._parts.node_ids = tables.as_array(ids)
         return ids
 
     def _take_arrays(self, nodes: NodeShards | None) -> None:

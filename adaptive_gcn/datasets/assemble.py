@@ -224,6 +224,11 @@ def _check_features(
             f"{parts.n_nodes} nodes",
             "give one row a node, in the order of the nodes",
         )
+    elif not features.shape[1]:
+        faults.add(
+            f"{parts.name}: features: there are 0 a node",
+            "give them, or drop what is empty",
+        )
     elif features.dtype.kind == "f":
         _check_finite(parts, features, faults)
 

@@ -18,6 +18,17 @@ _SYNONYMS = {
 }
 EDGE_PARTS = ("source", "target", "weight")
 NODE_PARTS = ("id", "label", "split")
+MASKS = ("train_mask", "val_mask", "test_mask")
+# What pandas calls the numbers of the rows in .csv and in Parquet.
+_ROW_NUMBERS = ("", "unnamed: 0", "__index_level_0__")
+_NO_FEATURES = frozenset(
+    (
+        *MASKS,
+        "valid_mask",
+        *_ROW_NUMBERS,
+        *(name for part in NODE_PARTS for name in _SYNONYMS[part]),
+    )
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +108,14 @@ class Columns:
                     f"--columns={part}={name}: there is no such column. "
                     f"Received: {received}"
                 )
+
+
+def no_features(names: Iterable[str]) -> list[str]:
+    """Of columns that play no part: ids, answers and row numbers by name.
+
+    As features they would tell the model what it is to predict.
+    """
+    return [each for each in names if each.strip().lower() in _NO_FEATURES]
 
 
 def _check_once(text: str, names: list[str]) -> None:

@@ -36,6 +36,7 @@ class Edges:
         n_nodes: Number of nodes, where the file tells and ids are numbers of
             nodes.
         place: Says where the user finds an entry.
+        has_header: Whether the columns came with names.
     """
 
     path: pathlib.Path
@@ -44,6 +45,7 @@ class Edges:
     weights: npt.NDArray[Any] | None
     n_nodes: int | None
     place: Callable[[int], str]
+    has_header: bool = True
 
 
 def read_edges(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
@@ -94,18 +96,20 @@ def _chunked(ids: npt.NDArray[Any]) -> pa.ChunkedArray:
 
 def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
     def has_header(first: list[str], second: list[str]) -> bool:
-        if columns.find("source", first) and columns.find("target", first):
-            return True
+        ends = [columns.find(part, first) for part in ("source", "target")]
+        if all(ends):  # "0" and "1" are places.
+            return not any(tables.is_integer(str(each)) for each in ends)
         names = not any(map(tables.is_integer, first[:2]))
         ids = len(second) > 1 and all(map(tables.is_integer, second[:2]))
         return names and ids
 
     def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
-        weight = columns.find("weight", names) or "2"
+        weight = _weight_column(names, columns)
         return {name: "number" if name == weight else "text" for name in names}
 
     table = tables.read_table(path, kinds_of, faults, has_header)
     columns.note(table.columns, EDGE_PARTS)
+    weight = _weight_column(list(table.columns), columns)
     for name in columns.dropped:
         if table.columns.pop(name, None) is not None:
             _LOG.info("%s: left out: column %r", path.name, name)
@@ -117,9 +121,10 @@ def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
         path,
         sources,
         targets,
-        _weights(table, columns, ends),
+        _weights(table, weight, columns),
         None,
         table.place,
+        table.has_header,
     )
 
 
@@ -127,7 +132,9 @@ def _ends(table: tables.Table, columns: Columns) -> tuple[str, str]:
     names = list(table.columns)
     if len(names) < 2:
         raise DataError(
-            f"{table.path}: expected two columns of ids. Received: {names}"
+            f"{table.path}: expected two columns of ids, parted by commas, "
+            f"semicolons or tabs (in .txt, by blanks). Received: "
+            f"{_first(table)}"
         )
     found = [columns.find(part, names) for part in ("source", "target")]
     if all(found):
@@ -140,6 +147,14 @@ def _ends(table: tables.Table, columns: Columns) -> tuple[str, str]:
             *names[:2],
         )
     return names[0], names[1]
+
+
+def _first(table: tables.Table) -> str:
+    """The columns' names, or what the first row holds instead."""
+    names = list(table.columns)
+    if table.has_header or not table.n_rows:
+        return repr(",".join(names))
+    return repr(",".join(str(table.columns[name][0]) for name in names))[:80]
 
 
 def _check_header(
@@ -161,30 +176,46 @@ def _check_header(
 
 
 def _ids(table: tables.Table, name: str) -> pa.ChunkedArray:
-    ids = tables.as_ids(table.columns.pop(name))
+    column = table.columns.pop(name)
+    ids = tables.as_ids(column)
     if ids is None:
         raise DataError(
-            f"{table.path}: column {name!r}: expected integers or texts as ids"
+            f"{table.path}: column {name!r}: expected integers or texts as "
+            f"ids. Received: {column.type}"
         )
     return ids
 
 
+def _weight_column(names: Sequence[str], columns: Columns) -> str | None:
+    """By name; or the third of columns without names, if none are given."""
+    kept = [name for name in names if name not in columns.dropped]
+    found = columns.find("weight", kept)
+    has_names = list(names) != [str(i) for i in range(len(names))]
+    ends_given = {"source", "target"} & columns.named.keys()
+    if found or has_names or ends_given or len(kept) < 3:
+        return found
+    return kept[2]
+
+
 def _weights(
-    table: tables.Table, columns: Columns, ends: tuple[str, str]
+    table: tables.Table, name: str | None, columns: Columns
 ) -> npt.NDArray[Any] | None:
-    others = [name for name in table.columns if name not in ends]
-    name = columns.find("weight", others)
-    if name is None and not table.has_header and others:
-        name = others[0]
+    if name is not None and columns.find("weight", [name]) is None:
         _LOG.warning(
             "%s: the third column is taken as weights; give the columns names "
             "if it is not",
             table.path.name,
         )
-    unused = [each for each in others if each != name]
+    unused = [each for each in table.columns if each != name]
     if unused:
         _LOG.info("%s: not used: columns %s", table.path.name, unused)
     if name is None:
         return None
-    weights = table.columns[name].to_numpy()
+    column = tables.decoded(table.columns[name])
+    if not tables.is_number_type(column.type):
+        raise DataError(
+            f"{table.path}: column {name!r}: expected numbers as weights. "
+            f"Received: {column.type}; --columns=drop=... leaves it out"
+        )
+    weights = tables.as_array(column)
     return None if np.all(weights == 1) else weights

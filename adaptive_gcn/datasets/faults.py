@@ -9,6 +9,7 @@ from typing import Any
 from adaptive_gcn.errors import DataError
 
 _SHOWN = 3
+_LONGEST = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,6 +29,10 @@ class Fault:
     def __str__(self) -> str:
         shown = "".join(f"; {each}" for each in self.examples)
         return f"{self.problem}{shown.replace(';', ':', 1)}; {self.remedy}"
+
+
+def _short(example: str) -> str:
+    return example if len(example) <= _LONGEST else f"{example[:_LONGEST]}..."
 
 
 class FaultyDataError(DataError):
@@ -62,7 +67,7 @@ class Faults:
             places: Where it is; only the first few are described.
             describe: Says a place in words, with the value there.
         """
-        shown = [describe(int(place)) for place in places[:_SHOWN]]
+        shown = [_short(describe(int(place))) for place in places[:_SHOWN]]
         if len(places) > _SHOWN:
             shown.append("...")
         self._faults.append(Fault(problem, tuple(shown), remedy))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import pathlib
+from collections.abc import Iterable
 
 from adaptive_gcn.datasets import (
     musae,
@@ -55,13 +56,30 @@ def read_folder(
         _check_unused(path, "a folder of GraphSAGE", options)
         return splits.with_rule(graph, options.split, options.split_seed)
     faults = Faults()
-    return assemble(
+    graph = assemble(
         _read(path, options, faults),
         options.split,
         options.split_seed,
         options.missing_features,
         faults,
     )
+    _warn_of_little(graph)
+    return graph
+
+
+def _warn_of_little(graph: Graph) -> None:
+    """Say what is a graph, but hardly the one that was meant."""
+    if not graph.n_edges:
+        _LOG.warning(
+            "%s: there are no edges; each node is told by its own features",
+            graph.name,
+        )
+    if graph.n_classes == 1 and not graph.multi_label:
+        _LOG.warning(
+            "%s: all labels are of one class: %s",
+            graph.name,
+            graph.class_names[0],
+        )
 
 
 def _check_unused(
@@ -99,10 +117,13 @@ def _read(
             )
         columns.check()
         return node_npz.read_node_npz(path, faults)
-    published = musae.find(path)
+    files = _files(path)
+    published = None if {"edges", "nodes"} <= files.keys() else musae.find(path)
+    used = published or files
+    if used:
+        _warn_unread(path, used.values())
     if published:
         return musae.read_musae(path, published, columns, faults)
-    files = _files(path)
     if "edges" in files:
         return table_graph.read_tables(path, files, columns, faults)
     archives = sorted(path.glob("*.npz"))
@@ -132,6 +153,28 @@ def _files(path: pathlib.Path) -> dict[str, pathlib.Path]:
         if there:
             found[part] = there[0]
     return found
+
+
+def _warn_unread(path: pathlib.Path, used: Iterable[pathlib.Path]) -> None:
+    """Say which files that look like a part of the graph are not one."""
+    read = {each.name for each in used}
+    unread = [
+        name
+        for name in sorted(os.listdir(path))
+        if name.partition(".")[0].lower() in table_graph.FORMS
+        and name not in read
+    ]
+    if unread:
+        forms = "; ".join(
+            f"{part}{', '.join(suffixes)}"
+            for part, suffixes in table_graph.FORMS.items()
+        )
+        _LOG.warning(
+            "--dataset_dir=%s: not read: %s; names that are read: %s",
+            path,
+            ", ".join(unread),
+            forms,
+        )
 
 
 def _listing(path: pathlib.Path) -> str:

@@ -10,6 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 PARTS = ("training", "validation", "test")
+_SPLIT_WORDS = {
+    0: ("", "none", "unused", "na", "nan"),
+    1: ("train", "training"),
+    2: ("val", "valid", "validation", "dev"),
+    3: ("test", "testing"),
+}
+# 0 for none, or 1 + a place in `PARTS`.
+SPLIT_CODES = {
+    word: code for code, words in _SPLIT_WORDS.items() for word in words
+}
 _Describe = Callable[[int], str]
 
 

@@ -18,6 +18,7 @@ _LOG = logging.getLogger(__name__)
 
 _GAPS = ("", "NA", "NaN", "nan")
 MISSING = (*_GAPS, "-1", "-100")
+_LIKE_GAPS = ("na", "nan", "n/a", "<na>", "none", "null", "nat", "?", "-")
 _UNKNOWN = (-1, -100)
 _MARKS = (*MISSING, "-1.0", "-100.0", "0", "1", "0.0", "1.0")
 _WHOLE = re.compile(r"(-?[0-9]+)(\.0*)?")
@@ -55,7 +56,8 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
     if values is None:
         faults.add(f"{parts.name}: there are no labels", "add a label column")
         return unknown
-    if values.ndim == 2 and values.shape[1] == 1:
+    one_name = parts.class_names is not None and len(parts.class_names) == 1
+    if values.ndim == 2 and values.shape[1] == 1 and not one_name:
         values = values[:, 0]
     if (
         values.ndim not in (1, 2)
@@ -86,7 +88,19 @@ def read_labels(parts: GraphParts, faults: Faults) -> Labels:
 
 
 def _plain(parts: GraphParts, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Texts; without a point, if all that are known are like "2" or "2.0"."""
+    """Texts without blanks around them.
+
+    They are without a point, too, if all that are known are like "2" or "2.0".
+    """
+    bare = np.char.strip(values, " \t\r\n")
+    n_blank = np.count_nonzero(bare != values)
+    if n_blank:
+        _LOG.warning(
+            "%s: %d labels have blanks around them, which do not count",
+            parts.name,
+            n_blank,
+        )
+        values = bare
     gaps = np.isin(values, _GAPS)
     named = np.count_nonzero(gaps & (values != ""))
     if named:
@@ -146,6 +160,18 @@ def _as_integers(values: npt.NDArray[Any]) -> npt.NDArray[np.int64] | None:
 def _named(
     parts: GraphParts, values: npt.NDArray[Any], faults: Faults
 ) -> Labels | None:
+    if values.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            odd = np.isfinite(values) & (values % 1 == 0)
+        odd = ~(np.isnan(values) | (odd & (np.abs(values) < 2**53)))
+        faults.add(
+            f"{parts.name}: {np.count_nonzero(odd)} labels are no whole "
+            "numbers",
+            "number or name the classes",
+            np.flatnonzero(odd),
+            lambda v: f"{parts.node_place(v)}: {values[v]:g}",
+        )
+        return None
     if values.dtype.kind != "U":
         faults.add(
             f"{parts.name}: labels: expected integers of 64 bits or texts, "
@@ -157,7 +183,31 @@ def _named(
     names, classes = np.unique(values[known], return_inverse=True)
     codes = np.full(len(values), UNLABELLED, np.int64)
     codes[known] = classes
+    _warn_of_names(parts, names.tolist())
     return Labels(codes, tuple(names.tolist()))
+
+
+def _warn_of_names(parts: GraphParts, names: list[str]) -> None:
+    """Say which classes are likely to be gaps, or one class."""
+    plain: dict[str, str] = {}
+    for name in names:
+        word = name.casefold()
+        if word in _LIKE_GAPS:
+            _LOG.warning(
+                "%s: %r is a class of its own; leave the label empty where it "
+                "is unknown",
+                parts.name,
+                name,
+            )
+        if word in plain:
+            _LOG.warning(
+                "%s: %r and %r are two classes, though they differ only in "
+                "capitals",
+                parts.name,
+                plain[word],
+                name,
+            )
+        plain.setdefault(word, name)
 
 
 def _within(

@@ -22,6 +22,7 @@ from adaptive_gcn.datasets.graph_parts import GraphParts
 from adaptive_gcn.datasets.raw_files import ADVICE
 from adaptive_gcn.errors import DataError
 
+_NEW_ID = "new_id"  # What edges and features mean, where `id` is another.
 _LABELS = ("page_type", "ml_target", "mature", "target")
 
 
@@ -54,9 +55,9 @@ def read_musae(
     with files["nodes"].open(encoding="utf-8-sig", errors="replace") as file:
         names = file.readline().strip().split(",")
     label = next((each for each in _LABELS if each in names), None)
-    if label and "label" not in columns.named:
-        named = {**columns.named, "label": label}
-        columns = dataclasses.replace(columns, named=named)
+    usual = {"label": label, "id": _NEW_ID if _NEW_ID in names else None}
+    known = {part: name for part, name in usual.items() if name}
+    columns = dataclasses.replace(columns, named={**known, **columns.named})
     tables = {part: files[part] for part in ("edges", "nodes")}
     parts = table_graph.read_tables(folder, tables, columns, faults)
     parts.features = _features(files["features"], parts, faults)

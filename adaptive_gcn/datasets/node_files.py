@@ -11,26 +11,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from scipy import sparse
 
 from adaptive_gcn.datasets import npy_stream, tables
-from adaptive_gcn.datasets.columns import LABEL_PREFIX, NODE_PARTS, Columns
+from adaptive_gcn.datasets.columns import (
+    LABEL_PREFIX,
+    NODE_PARTS,
+    Columns,
+    no_features,
+)
 from adaptive_gcn.datasets.faults import Faults
+from adaptive_gcn.datasets.graph_parts import SPLIT_CODES
 from adaptive_gcn.datasets.raw_files import load_npy
 from adaptive_gcn.datasets.sparse_npz import open_npz, read_matrix
 from adaptive_gcn.errors import DataError
 
 _LOG = logging.getLogger(__name__)
-
-_SPLIT_WORDS = {
-    0: ("", "none", "unused"),
-    1: ("train", "training"),
-    2: ("val", "valid", "validation", "dev"),
-    3: ("test", "testing"),
-}
-_SPLIT_CODES = {
-    word: code for code, words in _SPLIT_WORDS.items() for word in words
-}
 
 
 @dataclasses.dataclass
@@ -62,7 +59,8 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
     """Read a table of nodes.
 
     Columns that play no part are features where they are numbers, and are
-    left out, with a notice, where they are not.
+    left out, with a notice, where they are not, or where their name is that
+    of another id, label or split.
 
     Raises:
         OSError: If the file cannot be read.
@@ -72,14 +70,7 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
 
     def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
         parts = _parts(columns, names).values()
-        return {
-            name: "text"
-            if name in parts
-            else "number"
-            if name.startswith(LABEL_PREFIX)
-            else "guess"
-            for name in names
-        }
+        return {name: "text" if name in parts else "guess" for name in names}
 
     table = tables.read_table(path, kinds_of, faults, multiline=True)
     columns.note(table.columns, NODE_PARTS)
@@ -89,8 +80,9 @@ def read_nodes(path: pathlib.Path, columns: Columns, faults: Faults) -> Nodes:
     id_, label, split = (
         table.columns.pop(name) if name else None for name in found.values()
     )
-    labels, label_names = _labels(table, label)
-    features, feature_names = _features(table)
+    labels, label_names = _labels(table, found["label"], label)
+    _leave_out_answers(table)
+    features, feature_names = _features(table, faults)
     return Nodes(
         path,
         None if id_ is None else _ids(path, found["id"], id_),
@@ -121,7 +113,7 @@ def _ids(
 
 
 def _labels(
-    table: tables.Table, label: pa.ChunkedArray | None
+    table: tables.Table, name: str | None, label: pa.ChunkedArray | None
 ) -> tuple[npt.NDArray[Any] | None, tuple[str, ...] | None]:
     several = [each for each in table.columns if each.startswith(LABEL_PREFIX)]
     columns = [table.columns.pop(each) for each in several]
@@ -131,35 +123,59 @@ def _labels(
             "and so on; --columns=drop=... leaves one out"
         )
     if label is not None:
-        return as_array(label), None
+        return _label_array(table, name, label), None
     if not several:
         return None, None
-    rows = [as_array(each) for each in columns]
+    rows = [
+        _label_array(table, *each)
+        for each in zip(several, columns, strict=True)
+    ]
     names = tuple(each.removeprefix(LABEL_PREFIX) for each in several)
     return np.stack(rows, axis=1), names
 
 
-def as_array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Numbers, not-a-number where missing; or texts, empty where missing."""
+def _label_array(
+    table: tables.Table, name: str | None, column: pa.ChunkedArray
+) -> npt.NDArray[Any]:
     column = tables.decoded(column)
-    if tables.holds_texts(column):
-        return np.asarray(column.fill_null("").to_numpy(), dtype="U")
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    return np.asarray(column.to_numpy())
+    kind = column.type
+    is_label = tables.is_number_type(kind) or tables.holds_texts(column)
+    if not (is_label or pa.types.is_null(kind)):
+        raise DataError(
+            f"{table.path}: column {name!r}: expected integers or texts as "
+            f"labels. Received: {kind}"
+        )
+    return tables.as_array(column)
+
+
+def _leave_out_answers(table: tables.Table) -> None:
+    names = no_features(table.columns)
+    for name in names:
+        del table.columns[name]
+    if names:
+        _LOG.warning(
+            "%s: columns %s are left out of the features, as their names are "
+            "those of ids, labels, splits or row numbers; rename them if they "
+            "are features",
+            table.path.name,
+            names,
+        )
 
 
 def _split(
     table: tables.Table, column: pa.ChunkedArray, faults: Faults
 ) -> npt.NDArray[np.int8]:
-    words = [str(word).strip().lower() for word in as_array(column).tolist()]
-    codes = np.array([_SPLIT_CODES.get(each, -1) for each in words], np.int8)
+    words = [
+        str(word).strip().lower() for word in tables.as_array(column).tolist()
+    ]
+    codes = np.array([SPLIT_CODES.get(each, -1) for each in words], np.int8)
     unknown = np.flatnonzero(codes < 0)
     if unknown.size:
         faults.add(
             f"{table.path.name}: {unknown.size} nodes are in an unknown part "
             "of the split",
-            "use train, val, test, or nothing",
+            "use train, val, test, or nothing, or leave the column out "
+            "(--columns=drop=...)",
             unknown,
             lambda row: f"{table.place(row)}: {words[row]!r}",
         )
@@ -167,22 +183,22 @@ def _split(
 
 
 def _features(
-    table: tables.Table,
+    table: tables.Table, faults: Faults
 ) -> tuple[npt.NDArray[np.float32] | None, tuple[str, ...]]:
     """All columns of numbers side by side, and their names."""
     blocks: list[npt.NDArray[Any]] = []
     left_out = []
     for name, column in table.columns.items():
-        block = _feature_block(table, name, column)
+        block = _feature_block(table, name, column, faults)
         if block is None:
             left_out.append(name)
         else:
             blocks.append(block)
     if left_out:
         _LOG.warning(
-            "%s: columns of texts are left out of the features: %s",
+            "%s: columns that hold no numbers are left out of the features: %s",
             table.path.name,
-            ", ".join(left_out),
+            ", ".join(_described(table, name) for name in left_out),
         )
     names = tuple(each for each in table.columns if each not in left_out)
     if not blocks:
@@ -198,10 +214,23 @@ def _features(
     return features, names
 
 
+def _described(table: tables.Table, name: str) -> str:
+    """A column's name, and what in it is no number."""
+    column = tables.decoded(table.columns[name])
+    if not tables.holds_texts(column):
+        return f"{name} ({column.type})"
+    values = (value for chunk in column.chunks for value in chunk.to_pylist())
+    for row, value in enumerate(values):
+        if value is not None and not tables.is_number(value):
+            return f"{name} ({table.place(row)}: {value[:30]!r})"
+    return name
+
+
 def _feature_block(
-    table: tables.Table, name: str, column: pa.ChunkedArray
+    table: tables.Table, name: str, column: pa.ChunkedArray, faults: Faults
 ) -> npt.NDArray[Any] | None:
     """[n_rows, n] numbers of a column or of its lists; None if it has none."""
+    column = tables.decoded(column)
     kind = column.type
     is_list = (
         pa.types.is_list(kind)
@@ -209,25 +238,29 @@ def _feature_block(
         or pa.types.is_fixed_size_list(kind)
     )
     if not is_list:
-        values = as_array(column) if _is_number(kind) else None
-        return None if values is None else values[:, None]
-    lengths = column.combine_chunks().value_lengths().to_numpy(False)
-    if not _is_number(kind.value_type) or len(np.unique(lengths)) != 1:
-        raise DataError(
-            f"{table.path}: column {name!r}: expected lists of numbers, all of "
-            "one length"
+        return (
+            tables.as_array(column)[:, None]
+            if tables.is_number_type(kind)
+            else None
         )
-    return np.asarray(
-        column.combine_chunks().flatten().to_numpy(False)
-    ).reshape(len(column), -1)
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-    )
+    if not tables.is_number_type(kind.value_type):
+        raise DataError(
+            f"{table.path}: column {name!r}: expected lists of numbers. "
+            f"Received: {kind}"
+        )
+    lengths = pc.list_value_length(column).fill_null(0).to_numpy()
+    odd = np.flatnonzero(lengths != lengths.max(initial=0))
+    width = int(lengths.max(initial=0))
+    if odd.size:
+        faults.add(
+            f"{table.path.name}: column {name!r}: {odd.size} lists are shorter "
+            f"than {width} numbers",
+            "give each node as many",
+            odd,
+            lambda row: f"{table.place(row)}: {lengths[row]}",
+        )
+        return np.zeros((len(column), 1))
+    return tables.as_array(pc.list_flatten(column)).reshape(len(column), width)
 
 
 def read_features(path: pathlib.Path, columns: Columns, faults: Faults) -> Any:

@@ -73,7 +73,7 @@ def read_node_npz(path: pathlib.Path, faults: Faults) -> GraphParts:
             labels,
             class_names=_class_names(archive),
             splits=_splits(archive, n_nodes, faults),
-            node_ids=_ids(archive, n_nodes),
+            node_ids=_ids(archive, n_nodes, faults),
         )
 
 
@@ -89,7 +89,9 @@ def _class_names(archive: Parts) -> tuple[str, ...] | None:
     return tuple(names.tolist())
 
 
-def _ids(archive: Parts, n_nodes: int) -> npt.NDArray[Any] | None:
+def _ids(
+    archive: Parts, n_nodes: int, faults: Faults
+) -> npt.NDArray[Any] | None:
     """Integers of 64 bits with sign, or texts."""
     ids = _optional(archive, "ids", "iuU")
     if ids is None:
@@ -103,6 +105,15 @@ def _ids(archive: Parts, n_nodes: int) -> npt.NDArray[Any] | None:
         raise DataError(
             f"{archive.path}: ids: node {int(np.argmax(ids == ''))} has an "
             "empty one; give it one"
+        )
+    _, first = np.unique(ids, return_index=True)
+    repeated = np.setdiff1d(np.arange(n_nodes), first)
+    if repeated.size:
+        faults.add(
+            f"{archive.path.name}: {repeated.size} ids repeat an earlier one",
+            "give each node its own",
+            repeated,
+            lambda v: f"node {v}: {ids[v].item()!r}",
         )
     return ids.astype("U") if exceeds_int64(ids) else ids
 
@@ -156,7 +167,10 @@ def _edges(archive: Parts) -> tuple[Any, Any, Any, int | None]:
             f"{archive.path}: edges: expected the shape [n_edges, 2]. "
             f"Received: {edges.shape}"
         )
-    pairs = edges.T if edges.shape[1] == 2 else edges
+    # PyG's edge_index has a row of sources and one of targets.
+    is_rows = len(edges) == 2 and "edge_index" in archive
+    is_rows = is_rows and "edges" not in archive
+    pairs = edges if is_rows or edges.shape[1] != 2 else edges.T
     return pairs[0], pairs[1], _optional(archive, "weights", "fiub"), None
 
 
@@ -195,6 +209,13 @@ def _mask(archive: Parts, key: str, n_nodes: int) -> npt.NDArray[np.bool_]:
         raise DataError(
             f"{archive.path}: {key}: expected true or false for each of "
             f"{n_nodes} nodes. Received: shape {mask.shape}, {mask.dtype}"
+        )
+    odd = np.argwhere((mask != 0) & (mask != 1))
+    if odd.size:
+        raise DataError(
+            f"{archive.path}: {key}: expected 0 or 1 for each of {n_nodes} "
+            f"nodes, no numbers of nodes. Received: {mask[tuple(odd[0])]} for "
+            f"node {odd[0][1]}"
         )
     return mask.astype(bool)
 

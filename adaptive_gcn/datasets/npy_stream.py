@@ -19,6 +19,7 @@ from adaptive_gcn.datasets.raw_files import (
     NPY_ERRORS,
     looks_like,
     open_raw,
+    without_header_warnings,
 )
 from adaptive_gcn.errors import DataError
 
@@ -63,7 +64,8 @@ def read_header(path: pathlib.Path) -> NpyHeader:
     with open_raw(path) as file:
         try:
             version = np.lib.format.read_magic(file)
-            shape, fortran_order, dtype = _HEADER_READERS[version](file)
+            with without_header_warnings():
+                shape, fortran_order, dtype = _HEADER_READERS[version](file)
         except NPY_ERRORS as error:
             file.seek(0)
             raise DataError(

@@ -67,7 +67,7 @@ def read_tables(
         parts.features = _beside(parts.features, features)
     if labels is not None:
         parts.labels = labels
-    _number(parts, edges, None if nodes is None else nodes.ids, faults)
+    _number(parts, edges, nodes, faults)
     if nodes is not None:
         parts.node_place = nodes.place
     return parts
@@ -109,6 +109,13 @@ def _joined(
     ids, own = tables.of_one_type([nodes.ids, table.ids])
     check_distinct(table, own, faults)
     rows = pc.index_in(ids, value_set=own.combine_chunks())
+    n_other = len(own) - pc.count_distinct(rows).as_py()
+    if n_other > 0:
+        _LOG.warning(
+            "%s: %d rows are of no node and are left out",
+            table.path.name,
+            n_other,
+        )
     lacking = np.flatnonzero(rows.is_null().to_numpy())
     if lacking.size:
         faults.add(
@@ -147,18 +154,17 @@ def check_distinct(nodes: Nodes, ids: pa.ChunkedArray, faults: Faults) -> None:
 
 
 def _number(
-    parts: GraphParts,
-    edges: Edges,
-    ids: pa.ChunkedArray | None,
-    faults: Faults,
+    parts: GraphParts, edges: Edges, nodes: Nodes | None, faults: Faults
 ) -> None:
     """Give the ends of the edges the numbers of their nodes."""
     parts.weights, parts.entry_place = edges.weights, edges.place
+    ids = None if nodes is None else nodes.ids
+    remedy = _remedy(nodes)
     if ids is None:
         n_rows = _n_rows(parts, edges)
         if n_rows is not None:
             _check_shape(edges, n_rows, faults)
-            _take_numbers(parts, edges, n_rows)
+            _take_numbers(parts, edges, n_rows, remedy)
             return
     columns = [edges.sources, edges.targets]
     if ids is None:
@@ -171,7 +177,7 @@ def _number(
         sources, targets, ids = tables.of_one_type([*columns, ids])
     parts.n_nodes = len(ids)
     _check_shape(edges, parts.n_nodes, faults)
-    parts.node_ids = node_files.as_array(ids)
+    parts.node_ids = tables.as_array(ids)
     known = ids.combine_chunks()
     unknown = []
     ends = []
@@ -181,6 +187,19 @@ def _number(
         ends.append(found.fill_null(0).to_numpy())
     parts.sources, parts.targets = ends
     _check_known(edges, (sources, targets), unknown, faults)
+
+
+def _remedy(nodes: Nodes | None) -> str:
+    """How to tell the ids of the nodes."""
+    if nodes is None:
+        return (
+            "add a table nodes.csv with a column id, its rows in the order of "
+            "the features"
+        )
+    return (
+        f"name the column of ids in {nodes.path.name} (--columns=id=...); its "
+        f"first line must be names"
+    )
 
 
 def _n_rows(parts: GraphParts, edges: Edges) -> int | None:
@@ -199,14 +218,25 @@ def _check_shape(edges: Edges, n_nodes: int, faults: Faults) -> None:
         )
 
 
-def _take_numbers(parts: GraphParts, edges: Edges, n_rows: int) -> None:
+def _first_text(edges: Edges, column: pa.ChunkedArray) -> str:
+    """Where the first id is that is no number, and it."""
+    values = (value for chunk in column.chunks for value in chunk.to_pylist())
+    for row, value in enumerate(values):
+        if value is not None and not tables.is_integer(value):
+            return f"{edges.place(row)}: {value!r}"
+    return "beyond 64 bits, or with leading zeros"
+
+
+def _take_numbers(
+    parts: GraphParts, edges: Edges, n_rows: int, remedy: str
+) -> None:
     parts.n_nodes = n_rows
     for column in (edges.sources, edges.targets):
         if pa.types.is_string(column.type):
             raise DataError(
                 f"{edges.path}: has ids that are no numbers of rows 0.."
-                f"{n_rows - 1}; add a table nodes.csv with a column id, its "
-                "rows in the order of the features"
+                f"{n_rows - 1}: {_first_text(edges, column)}; correct it, or "
+                f"{remedy}"
             )
     parts.sources = edges.sources.fill_null(-1).to_numpy()
     parts.targets = edges.targets.fill_null(-1).to_numpy()
@@ -229,7 +259,8 @@ def _check_known(
     faults.add(
         f"{edges.path.name}: {bad.size} edges name a node that is not among "
         "the nodes",
-        "correct or drop these edges, or add the nodes",
+        "correct or drop these edges, or add the nodes"
+        + ("" if edges.has_header or bad[0] else tables.NAMES_ADVICE),
         bad,
         describe,
     )

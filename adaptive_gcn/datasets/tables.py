@@ -8,6 +8,7 @@ not count.
 
 from __future__ import annotations
 
+import codecs
 import collections
 import csv
 import dataclasses
@@ -18,16 +19,26 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 
 from adaptive_gcn.datasets.faults import Faults
-from adaptive_gcn.datasets.raw_files import ADVICE, looks_like
+from adaptive_gcn.datasets.raw_files import (
+    ADVICE,
+    known_content,
+    looks_like,
+)
 from adaptive_gcn.errors import DataError
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet")
+NAMES_ADVICE = (
+    "; if the first line has the names of the columns, say which is which "
+    "(--columns=source=...,target=...)"
+)
 _HEAD_BYTES = 2**20
 _UNREADABLE = (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError)
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -101,11 +112,34 @@ def read_table(
             _Text.of(path, has_header, multiline), kinds_of, faults
         )
     except (*_UNREADABLE, UnicodeDecodeError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = _undecodable(path) or str(error).partition("\n")[0]
         raise DataError(
             f"{path}: expected a table in UTF-8, or Parquet. Received: "
             f"{reason}; save it again in that form"
         ) from error
+
+
+def _check_encoding(path: pathlib.Path) -> None:
+    """Raise what is no UTF-8 here, as pyarrow prints it for an odd row."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        while block := file.read(_HEAD_BYTES):
+            decoder.decode(block)
+    decoder.decode(b"", final=True)
+
+
+def _undecodable(path: pathlib.Path) -> str | None:
+    """The first line of a text table that is no UTF-8."""
+    if path.suffix == ".parquet":
+        return None
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                around = line[max(0, error.start - 20) : error.start + 20]
+                return f"line {number}, which is no UTF-8: {around!r}"
+    return None
 
 
 def _read_parquet(path: pathlib.Path) -> Table:
@@ -142,6 +176,7 @@ def _check_content(path: pathlib.Path, parquet: bool = False) -> None:
         if parquet
         else (
             not head.strip()
+            or known_content(head)
             or _WEB_PAGE.match(head)
             or head.startswith(b"version https://git-lfs")
         )
@@ -163,14 +198,15 @@ class _Text:
     has_header: bool
     n_skipped: int  # Lines before the first row, with the header.
     multiline: bool
+    n_head: int  # Bytes that were needed for this.
 
     @classmethod
     def of(
         cls, path: pathlib.Path, has_header: HeaderRule, multiline: bool
     ) -> _Text:
         _check_content(path)
-        with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        _check_encoding(path)
+        head = _head(path)
         # A head may end within a letter of several bytes.
         whole = head[: head.rfind(b"\n") + 1] or head
         lines = _LINE_END.split(whole.decode("utf-8-sig"))
@@ -192,12 +228,16 @@ class _Text:
         if named and len(lines) == 1 and whole[-1:] not in b"\r\n":
             raise DataError(f"{path}: has a header and no rows; {ADVICE}")
         skipped = n_ahead + named
-        return cls(path, delimiter, names, named, skipped, multiline)
+        return cls(path, delimiter, names, named, skipped, multiline, len(head))
 
     @property
     def is_loose(self) -> bool:
         """Whether blanks and tabs part the columns."""
         return self.delimiter == " "
+
+    def block_size(self, usual: int) -> int:
+        """Bytes that pyarrow takes at a time; they must hold a whole row."""
+        return max(usual, 4 * self.n_head if self.n_head > _HEAD_BYTES else 0)
 
     def source(self) -> Any:
         """What pyarrow reads."""
@@ -250,6 +290,17 @@ class _Text:
             newlines_in_values=self.multiline,
             invalid_row_handler=skip,
         )
+
+
+def _head(path: pathlib.Path) -> bytes:
+    """The first bytes of a file, with two line ends if it has them."""
+    head = b""
+    with path.open("rb") as file:
+        while more := file.read(_HEAD_BYTES):
+            head += more
+            if head.count(b"\n") + head.count(b"\r") > 1:
+                break
+    return head
 
 
 def _split_lines(data: bytes, n: int) -> tuple[bytes, bytes]:
@@ -313,7 +364,9 @@ def _parsed(text: _Text, types: dict[str, Any], odd: list[Any]) -> pa.Table:
     return pa_csv.read_csv(
         text.source(),
         pa_csv.ReadOptions(
-            column_names=text.names, skip_rows=text.n_skipped, block_size=2**23
+            column_names=text.names,
+            skip_rows=text.n_skipped,
+            block_size=text.block_size(2**23),
         ),
         text.parse_options(skip),
         pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
@@ -324,7 +377,11 @@ def _guessed(text: _Text, names: Sequence[str]) -> dict[str, Any]:
     """Types of columns by their first values: numbers are float64."""
     head = pa_csv.open_csv(
         text.source(),
-        pa_csv.ReadOptions(column_names=text.names, skip_rows=text.n_skipped),
+        pa_csv.ReadOptions(
+            column_names=text.names,
+            skip_rows=text.n_skipped,
+            block_size=text.block_size(_HEAD_BYTES),
+        ),
         text.parse_options(lambda row: "skip"),
         pa_csv.ConvertOptions(include_columns=names),
     ).schema
@@ -348,7 +405,7 @@ def _bad_values(
             continue
         is_truth = pa.types.is_boolean(types[name])
         fits, noun = (
-            (_is_truth, "truth values") if is_truth else (_is_number, "numbers")
+            (_is_truth, "truth values") if is_truth else (is_number, "numbers")
         )
         values = column.to_pylist()
         bad = [row for row, value in enumerate(values) if not fits(value)]
@@ -357,7 +414,8 @@ def _bad_values(
             faults.add(
                 f"{text.path.name}: column {name!r}: {len(bad)} values are no "
                 f"{noun}",
-                "correct these, or leave the column out (--columns=drop=...)",
+                "correct these, or leave the column out (--columns=drop=...)"
+                + (NAMES_ADVICE if bad[0] == 0 and not text.has_header else ""),
                 bad,
                 _shown(text, values),
             )
@@ -370,7 +428,8 @@ def _shown(text: _Text, values: Sequence[str]) -> Callable[[int], str]:
     return lambda row: f"{text.place(row)}: {values[row]!r}"
 
 
-def _is_number(value: str) -> bool:
+def is_number(value: str) -> bool:
+    """Whether a text is a number, or a gap in a column of such."""
     word = value.strip(_BLANKS)
     try:
         return word in _NULLS or pa.scalar(word).cast(pa.float64()).is_valid
@@ -403,17 +462,40 @@ def as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values of a column that may be a dictionary's keys."""
+    """The values of a column that may be a dictionary's keys or views."""
     kind = column.type
-    return (
-        column.cast(kind.value_type) if pa.types.is_dictionary(kind) else column
-    )
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    is_view = str(column.type) == "string_view"  # Unknown to older pyarrow.
+    return column.cast(pa.string()) if is_view else column
 
 
 def holds_texts(column: pa.ChunkedArray) -> bool:
     """Whether the values are texts, of either length type of Arrow."""
     kind = column.type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_number_type(kind: Any) -> bool:
+    """Whether a type of Arrow is one of numbers, or of truths."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def as_array(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Numbers, not-a-number where missing; or texts, empty where missing."""
+    column = decoded(column)
+    if holds_texts(column):
+        return np.asarray(column.fill_null("").to_numpy(), dtype="U")
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    elif pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
+        column = column.cast(pa.float64())
+    return np.asarray(column.to_numpy())
 
 
 def integer_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:

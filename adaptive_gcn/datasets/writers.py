@@ -13,6 +13,7 @@ lacks a file and that readers refuse, never a mix of two graphs.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pathlib
 import tempfile
@@ -30,6 +31,8 @@ from adaptive_gcn.datasets.reddit import log_counts
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.features import Ids, row_blocks, scaled_blocks
 from adaptive_gcn.graph import UNLABELLED, Graph
+
+_LOG = logging.getLogger(__name__)
 
 _BLOCK_NODES = 2**10  # About 10^5 links of Reddit.
 _LIST_SEED = 0
@@ -198,6 +201,7 @@ def _write_files(
 ) -> None:
     """Write the files of the graph, and name them when all are written."""
     _check_expressible(graph)
+    _warn_of_names(graph)
     folder = pathlib.Path(folder)
     old = _old_files(folder, files, overwrite)
     folder.mkdir(parents=True, exist_ok=True)
@@ -228,6 +232,18 @@ def _old_files(
             "overwrite it (--overwrite)"
         )
     return found
+
+
+def _warn_of_names(graph: Graph) -> None:
+    """Say which names of classes the files do not keep."""
+    numbers = tuple(map(str, range(graph.n_classes)))
+    if graph.class_names != numbers:
+        pairs = zip(numbers, graph.class_names, strict=True)
+        _LOG.warning(
+            "%s: the formats of Reddit have no names of classes: %s",
+            graph.name,
+            ", ".join(f"{number} is {name}" for number, name in pairs),
+        )
 
 
 def _check_expressible(graph: Graph) -> None:
