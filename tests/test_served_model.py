@@ -331,6 +331,14 @@ def plain(case):
     return types.SimpleNamespace(**functions)
 
 
+@pytest.fixture(scope="module")
+def raw(case):
+    """Those of a network on features as they come."""
+    this = case("raw, identity")
+    functions = export.signatures_of(this.served, this.config)
+    return types.SimpleNamespace(**functions)
+
+
 def refused(function, *request):
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         function(*request)
@@ -358,7 +366,7 @@ def test_padding_may_hold_any_id(plain):
 
 
 IDS, MASK = np.array([[4], [9]]), np.array([[True], [True]])
-EDGES = np.array([[0, 1]])
+EDGES, LOOP = np.array([[0, 1]]), np.array([[0, 0]])
 PLACES = np.array([[0, 0], [1, 5]])
 
 
@@ -376,6 +384,22 @@ def test_number_that_is_none_is_refused_by_row(plain, value):
     values = np.array([1, value], np.float32)
     message = refused(plain.subgraph_sparse, PLACES, values, 2, EDGES)
     assert "feature_values: expected finite" in message
+
+
+def test_answer_that_is_no_number_is_refused_by_row(plain, raw):
+    """Finite features: their products, sums and norms need not be."""
+    bad = TWO.copy()
+    bad[1] = 3e38
+    large = bad[1, :2]
+    for message in (
+        refused(raw.inductive, bad, IDS, MASK),
+        refused(raw.subgraph, bad, LOOP),
+        refused(raw.subgraph_sparse, PLACES[[1, 1]], large, 2, LOOP),
+    ):
+        assert "too large for float32; no answer in rows" in message
+        assert "[1]" in message
+    answer = plain.inductive(bad, IDS, MASK)  # Of length 1 by --features=l2.
+    assert np.isfinite(answer["probabilities"]).all()
 
 
 @pytest.mark.parametrize(
@@ -434,7 +458,11 @@ def test_sparse_features_that_do_not_fit_are_refused(plain):
     one, two = np.ones(1, np.float32), np.ones(2, np.float32)
     function = plain.subgraph_sparse
     assert "one for each" in refused(function, PLACES, one, 2, EDGES)
-    assert "n_nodes" in refused(function, PLACES, two, -1, EDGES)
+    for n in (-1, 10**9, 2**62, 2**63 - 1):
+        message = refused(function, PLACES, two, n, EDGES)
+        # By a width of 5: as many as one sparse product has terms.
+        assert "n_nodes: expected 0 to 429496729. Received:" in message
+        assert str(n) in message
 
 
 def test_graph_too_large_for_one_request_is_refused(case, monkeypatch):
