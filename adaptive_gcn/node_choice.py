@@ -59,8 +59,8 @@ def _listed_nodes(graph: Graph, path: Path) -> npt.NDArray[np.int64]:
         raise DataError(
             f"--nodes={path}: expected one id a line, written as in "
             f"{graph.name}, whose first is {next(iter(place))!r}. Received "
-            f"{len(unknown)} lines that are none, the first is line "
-            f"{unknown[0]}: {words[unknown[0]][:SHOWN]!r}"
+            f"{len(unknown)} that are none, the first is line {unknown[0]}: "
+            f"{words[unknown[0]][:SHOWN]!r}"
         )
     return np.array([place[word] for word in words.values()], np.int64)
 

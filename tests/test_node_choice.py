@@ -55,7 +55,7 @@ def test_blanks_count_where_they_are_part_of_an_id(tmp_path):
         (
             None,
             b"3\n\n30\n-1\n",
-            "whose first is '0'. Received 2 lines .* line 3: '30'",
+            "first is '0'. Received 2 that are none, the first is line 3: '30'",
         ),
         (LARGE, b"1\n", "line 1: '1'"),
         (NAMES, b"n 1\nn\n", "first is 'n 0'. Received .* line 2: 'n'"),
