@@ -1,14 +1,17 @@
 """Every signature against the full architecture; wrong requests."""
 
+import pathlib
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from adaptive_gcn import export, prepared, propagation, training
-from adaptive_gcn.config import Config
+from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.features import aggregate_features
 from adaptive_gcn.graph import Graph, normalize_adjacency
 from tests.helpers import ring_graph, with_several_labels, with_weights
@@ -250,6 +253,48 @@ def test_weights_of_edges_count(tmp_path, name):
     answer = this.served.inductive_weighted(TWO, ids, mask, weights)
     links = [[(4, 0.5), (9, 3)], [(2, 2)]]
     close(answer["probabilities"], this.with_new_nodes(TWO, links))
+
+
+ANY = st.fixed_dictionaries(
+    {
+        "normalization": st.sampled_from(["sym", "row"]),
+        "features": st.sampled_from(["l2", "row", "raw", "standard"]),
+        "identity_weight": st.sampled_from([0.0, 0.7]),
+        "skip": st.booleans(),
+        "attention": st.sampled_from(["none", "plus_one", "paper"]),
+        "precompute": st.booleans(),
+        "two_hop": st.booleans(),
+        "hidden_units": st.sampled_from([(5,), (5, 4), (6, 5, 4)]),
+    }
+)
+
+
+@given(ANY, st.booleans())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_any_settings_that_are_allowed(words, weighted):
+    try:
+        Config(**words)
+    except ConfigError:
+        reject()
+    graph = with_weights(ring_graph()) if weighted else ring_graph()
+    this = Case(pathlib.Path(), graph, **words)
+    allowed = export.signatures_of(this.served, this.config)
+    expected = this.probabilities()
+    answer = this.served.serving_default(tf.constant(NODES))
+    close(answer["probabilities"], expected)
+    if "subgraph" in allowed:
+        edges = edges_of(graph)
+        weights = graph.adjacency[edges[:, 0], edges[:, 1]].astype(np.float32)
+        answer = this.served.subgraph_weighted(graph.features, edges, weights)
+        close(answer["probabilities"], expected)
+    if "inductive" in allowed:
+        ids, weights = np.array([[4, 9], [2, 0]]), [[0.5, 3.0], [2.0, 0.0]]
+        mask = np.array([[True, True], [True, False]])
+        answer = this.served.inductive_weighted(
+            TWO, ids, mask, np.array(weights, np.float32)
+        )
+        links = [[(4, 0.5), (9, 3)], [(2, 2)]]
+        close(answer["probabilities"], this.with_new_nodes(TWO, links))
 
 
 def test_degrees_are_weighted_row_sums(tmp_path):
