@@ -64,7 +64,7 @@ def export(config: Config) -> str:
         network = training.build_model(config, graph)
         training.load_weights(network, config)
         served = build(config, graph, network, Path(scratch))
-        nodes = node_choice.nodes_to_compare(graph)
+        nodes = node_choice.nodes_to_compare(graph, Path(config.output_dir))
         accuracy = _accuracy(served, graph, nodes)
         training.check_same_as_trained(Path(config.output_dir), accuracy)
         signatures = signatures_of(served, config)
@@ -334,7 +334,7 @@ def _accuracy(
     ids = node_choice.ids_of(graph, nodes)
     answers = [
         served.serving_default(tf.constant(ids[start : start + CHECK_BATCH]))
-        for start in range(0, len(ids), CHECK_BATCH)
+        for start in range(0, max(len(ids), 1), CHECK_BATCH)
     ]
     key = "labels" if graph.multi_label else "probabilities"
     scores = np.concatenate([each[key] for each in answers])

@@ -73,7 +73,7 @@ def _columns(
     network = training.build_model(config, graph)
     training.load_weights(network, config)
     full = training.full_propagation(config, graph)
-    compared = node_choice.nodes_to_compare(graph)
+    compared = node_choice.nodes_to_compare(graph, Path(config.output_dir))
     logits = full.logits(network, np.concatenate([nodes, compared]))
     training.check_same_as_trained(
         Path(config.output_dir),
