@@ -7,3 +7,9 @@ class DataError(ValueError):
 
 class GraphError(DataError):
     """The input does not describe a graph that can be trained on."""
+
+
+def one_line(error: BaseException) -> str:
+    """Kind and text of an error in one line, as a command ends with it."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return f"{type(error).__name__}: {' '.join(filter(None, lines))}"

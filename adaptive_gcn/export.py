@@ -53,22 +53,26 @@ def export(config: Config) -> str:
     Raises:
         RunFolderError: If the run cannot be read, its weights do not give
             its validation accuracy, or the folder cannot be written.
-        DataError: If the graph's ids cannot be looked up in a model.
+        DataError: If the graph's ids cannot be looked up in a model, or it
+            has no validation nodes.
     """
     base = _base(config)
+    _check_found_by_tensorflow(base)
     run_folder.make_writable(base, f"--export_dir={base.parent}")
     with tf.device("CPU"), tempfile.TemporaryDirectory() as scratch:
         graph = loading.load(config)
         network = training.build_model(config, graph)
         training.load_weights(network, config)
         served = build(config, graph, network, Path(scratch))
-        accuracy = _accuracy(served, graph, graph.val_nodes)
+        nodes = node_choice.nodes_to_compare(graph, Path(config.output_dir))
+        accuracy = _accuracy(served, graph, nodes)
         training.check_same_as_trained(Path(config.output_dir), accuracy)
         signatures = signatures_of(served, config)
-        with versions.new_version(base) as folder:
-            save(served, signatures, folder, graph)
+        with versions.unfinished(base) as folder:
+            with _told_as_of_files(base):
+                save(served, signatures, folder, graph)
+            version = versions.publish(folder)
     names = ", ".join(signatures)
-    version = versions.latest(base)
     return f"{graph.name} is in {base} as version {version}: {names}"
 
 
@@ -217,6 +221,27 @@ def _base(config: Config) -> Path:
     return Path(folder) / name
 
 
+def _check_found_by_tensorflow(base: Path) -> None:
+    if {"[", "\\"} & {*str(base)}:
+        raise run_folder.RunFolderError(
+            f"--export_dir={base.parent}: TensorFlow takes {base} for a "
+            "pattern and would not find the model there; give a folder, and "
+            "--export_name, without [ and \\"
+        )
+
+
+@contextlib.contextmanager
+def _told_as_of_files(base: Path) -> Iterator[None]:
+    """TensorFlow has other errors than Python for a disk that is full."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise run_folder.RunFolderError(
+            f"{base}: the model cannot be written ({error.message}); make "
+            "room, or give another --export_dir"
+        ) from error
+
+
 def _form(config: Config, graph: Graph, network: Any) -> Form:
     attention = network.attention
     return Form(
@@ -309,7 +334,7 @@ def _accuracy(
     ids = node_choice.ids_of(graph, nodes)
     answers = [
         served.serving_default(tf.constant(ids[start : start + CHECK_BATCH]))
-        for start in range(0, len(ids), CHECK_BATCH)
+        for start in range(0, max(len(ids), 1), CHECK_BATCH)
     ]
     key = "labels" if graph.multi_label else "probabilities"
     scores = np.concatenate([each[key] for each in answers])

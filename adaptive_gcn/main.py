@@ -25,6 +25,7 @@ from adaptive_gcn.config import (
     Config,
     describe_range,
 )
+from adaptive_gcn.errors import one_line
 
 # May differ between a run and a later look at it.
 _FREE_IN_EVALUATION = (*PLACES, "device", "block_entries")
@@ -208,7 +209,7 @@ def main(config: Config) -> None:
             else:
                 text = _MODES[config.mode](config)
     except training.USER_ERRORS as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.exit(one_line(error))
     except stopping.Stopped as stop:
         hint = "; --resume goes on" if config.mode == "train" else ""
         print(f"{stop}{hint}", file=sys.stderr)
@@ -248,7 +249,7 @@ def _convert(config: Config) -> None:
     try:
         text = loading.convert(config)
     except loading.USER_ERRORS as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.exit(one_line(error))
     except KeyboardInterrupt:
         print("interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)

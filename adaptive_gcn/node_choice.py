@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from adaptive_gcn import run_folder
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import Graph
+
+SHOWN = 60  # Characters of a line in a message.
 
 
 def ids_of(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -27,8 +30,8 @@ def chosen_nodes(graph: Graph, choice: str) -> npt.NDArray[np.int64]:
             that are no part of it.
 
     Raises:
-        DataError: If a line is no id of the graph; the message names it.
-        OSError: If the file cannot be read.
+        DataError: If a line is no id of the graph; the message names it. Or
+            if there is no such file, or it cannot be read.
     """
     parts = {
         "all": np.arange(graph.n_nodes),
@@ -55,9 +58,10 @@ def _listed_nodes(graph: Graph, path: Path) -> npt.NDArray[np.int64]:
     unknown = [number for number in words if words[number] not in place]
     if unknown:
         raise DataError(
-            f"--nodes={path}: {len(unknown)} lines are no ids of "
-            f"{graph.name}, the first is line {unknown[0]}: "
-            f"{words[unknown[0]]!r}"
+            f"--nodes={path}: expected one id a line, written as in "
+            f"{graph.name}, whose first is {next(iter(place))!r}. Received "
+            f"{len(unknown)} that are none, the first is line {unknown[0]}: "
+            f"{words[unknown[0]][:SHOWN]!r}"
         )
     return np.array([place[word] for word in words.values()], np.int64)
 
@@ -67,9 +71,24 @@ def _lines(path: Path) -> list[str]:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"--nodes={path}: not UTF-8 text: {error}") from error
-    except FileNotFoundError as error:
+    except (OSError, ValueError) as error:  # ValueError: a name with a NUL.
         raise DataError(
             f"--nodes={path}: expected all, train, val, test, or a file with "
-            "one id a line; there is no such file"
+            f"one id a line; it cannot be read ({error})"
         ) from error
     return text.split("\n")
+
+
+def nodes_to_compare(graph: Graph, folder: Path) -> npt.NDArray[np.int64]:
+    """The validation nodes, by which the weights of a run are known again.
+
+    Raises:
+        DataError: If there are none, and `folder` has the result of a run.
+    """
+    if not len(graph.val_nodes) and (folder / run_folder.RESULT).exists():
+        raise DataError(
+            f"{graph.name}: expected the validation nodes of the run, to see "
+            "that its weights still do what they did. Received none; give the "
+            "graph with the split of the run"
+        )
+    return graph.val_nodes

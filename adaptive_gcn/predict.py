@@ -31,7 +31,8 @@ def predict(config: Config) -> str:
         RunFolderError: If the run cannot be read, its weights do not give
             its validation accuracy, or the file is there and `overwrite` is
             false.
-        DataError: If a listed id is none of the graph's.
+        DataError: If a listed id is none of the graph's, or it has no
+            validation nodes.
     """
     path = _free_path(config)
     with training.on_device(config.device):
@@ -48,9 +49,11 @@ def predict(config: Config) -> str:
 
 def _free_path(config: Config) -> Path:
     path = Path(config.output_dir) / run_folder.PREDICTIONS
+    named = f"--output_dir={config.output_dir}"
     if config.predictions:
         path = Path(config.predictions)
-        run_folder.make_writable(path.parent, f"--predictions={path}")
+        named = f"--predictions={path}"
+    run_folder.make_writable(path.parent, named)
     if path.is_dir():
         raise run_folder.RunFolderError(
             f"{path}: is a folder; give a file, with --predictions"
@@ -70,11 +73,11 @@ def _columns(
     network = training.build_model(config, graph)
     training.load_weights(network, config)
     full = training.full_propagation(config, graph)
-    everyone = np.concatenate([nodes, graph.val_nodes])
-    logits = full.logits(network, everyone)
+    compared = node_choice.nodes_to_compare(graph, Path(config.output_dir))
+    logits = full.logits(network, np.concatenate([nodes, compared]))
     training.check_same_as_trained(
         Path(config.output_dir),
-        targets.accuracy(graph.labels[graph.val_nodes], logits[len(nodes) :]),
+        targets.accuracy(graph.labels[compared], logits[len(nodes) :]),
     )
     columns = {
         "id": node_choice.ids_of(graph, nodes),

@@ -247,7 +247,8 @@ class ServedModel(tf.Module):
         with tf.control_dependencies(checks):
             owners = tf.identity(owners)
         links = _Links(owners, rows, *self._new_rows(owners, rows, weights, n))
-        return self._answer(self._forward(projected, self._new_sums(links)))
+        z = self._forward(projected, self._new_sums(links))
+        return self._answer(_finite(z))
 
     def subgraph(
         self, features: tf.Tensor, edges: tf.Tensor
@@ -294,17 +295,20 @@ class ServedModel(tf.Module):
             feature_indices: [k, 2] int64, (node, column); where one is
                 repeated the values are summed.
             feature_values: [k] float32, not scaled.
-            n_nodes: Scalar int64.
+            n_nodes: Scalar int64, as large as a sparse product allows.
             edges: As in `subgraph`, of weight 1.
 
         Returns:
             As `serving_default`.
         """
         n_nodes = tf.ensure_shape(n_nodes, [])
-        checks = [
-            _require(n_nodes >= 0, "n_nodes: expected at least 0", n_nodes)
-        ]
-        with tf.control_dependencies(checks):
+        most = MOST_TERMS // self._projection.shape[1]
+        check = _require(
+            (n_nodes >= 0) & (n_nodes <= most),
+            f"n_nodes: expected 0 to {most}. Received:",
+            n_nodes,
+        )
+        with tf.control_dependencies([check]):
             n_nodes = tf.identity(n_nodes)
         projected = self._project_sparse(
             tf.ensure_shape(feature_indices, [None, 2]),
@@ -471,7 +475,7 @@ class ServedModel(tf.Module):
             )
             return self._apply(indices, values * attention, shape, table)
 
-        return self._answer(self._forward(projected, aggregate))
+        return self._answer(_finite(self._forward(projected, aggregate)))
 
     def _normalized(
         self, edges: tf.Tensor, weights: tf.Tensor, n: tf.Tensor
@@ -610,6 +614,18 @@ def _lookup(path: str, dtype: tf.DType) -> tf.lookup.StaticHashTable:
 def _require(good: tf.Tensor, message: str, *data: tf.Tensor) -> Any:
     """InvalidArgumentError with the message and the data unless `good`."""
     return tf.debugging.Assert(good, [message, *data])
+
+
+def _finite(logits: tf.Tensor) -> tf.Tensor:
+    """The logits of a request; features may be finite and yet too large."""
+    good = tf.reduce_all(tf.math.is_finite(logits), axis=1)
+    check = _require(
+        tf.reduce_all(good),
+        "features or weights: too large for float32; no answer in rows:",
+        tf.where(~good)[:, 0],
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(logits)
 
 
 def _same_shapes(

@@ -15,20 +15,35 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+# What the server takes for a type, of JSON: no rounding, no 0 for false.
+JSON_TYPES = {
+    tf.float32: (int, float),
+    tf.int64: (int,),
+    tf.bool: (bool,),
+    tf.string: (str,),
+}
 
-def answer_of(model, signature, inputs):
-    """Arrays by output name, from arrays or lists by input name."""
-    function = model.signatures[signature]
-    _, specs = function.structured_input_signature
-    if inputs.keys() != specs.keys():
+
+def specs_of(model, signature):
+    """Shape and type of each input of a signature, by name."""
+    _, specs = model.signatures[signature].structured_input_signature
+    return specs
+
+
+def answer_of(model, signature, tensors):
+    """Arrays by output name, from tensors by input name."""
+    specs = specs_of(model, signature)
+    if tensors.keys() != specs.keys():
         raise ValueError(
-            f"expected inputs {sorted(specs)}, received {sorted(inputs)}"
+            f"expected inputs {sorted(specs)}, received {sorted(tensors)}"
         )
-    tensors = {
-        name: tf.constant(inputs[name], spec.dtype)
-        for name, spec in specs.items()
-    }
-    return {name: value.numpy() for name, value in function(**tensors).items()}
+    for name, spec in specs.items():
+        if tensors[name].dtype != spec.dtype:
+            raise ValueError(
+                f"{name}: expected {spec.dtype}, received {tensors[name].dtype}"
+            )
+    answer = model.signatures[signature](**tensors)
+    return {name: value.numpy() for name, value in answer.items()}
 
 
 class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -37,11 +52,17 @@ class Service(prediction_service_pb2_grpc.PredictionServiceServicer):
 
     def Predict(self, request, context):
         name = request.model_spec.signature_name or "serving_default"
-        inputs = {
-            key: tf.make_ndarray(value) for key, value in request.inputs.items()
+        if name not in self._model.signatures:
+            context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f'Serving signature key "{name}" not found.',
+            )
+        tensors = {
+            key: tf.constant(tf.make_ndarray(value))
+            for key, value in request.inputs.items()
         }
         try:
-            answer = answer_of(self._model, name, inputs)
+            answer = answer_of(self._model, name, tensors)
         except (tf.errors.InvalidArgumentError, ValueError) as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         response = predict_pb2.PredictResponse()
@@ -69,22 +90,28 @@ def grpc_server(model):
 def rest_answer(model, body):
     """The answer to the JSON body of POST /v1/models/<name>:predict."""
     request = json.loads(body)
+    if not isinstance(request, dict):
+        raise ValueError("expected a JSON object")
     signature = request.get("signature_name", "serving_default")
+    if signature not in model.signatures:
+        raise ValueError(f"signature {signature}: not found")
     if ("instances" in request) == ("inputs" in request):
         raise ValueError("expected instances, or inputs")
-    if "inputs" in request:
-        inputs = _named(model, signature, request["inputs"])
-        answer = _as_json(answer_of(model, signature, inputs))
-        single = len(answer) == 1
-        return {"outputs": next(iter(answer.values())) if single else answer}
-    rows = request["instances"]
-    if rows and isinstance(rows[0], dict):
-        inputs = {name: [row[name] for row in rows] for name in rows[0]}
+    specs = specs_of(model, signature)
+    in_rows = "instances" in request
+    if in_rows:
+        inputs = _columns(specs, request["instances"])
     else:
-        inputs = _named(model, signature, rows)
-    answer = _as_json(answer_of(model, signature, inputs))
-    if len(answer) == 1:
-        return {"predictions": next(iter(answer.values()))}
+        inputs = _named(specs, request["inputs"])
+    tensors = {
+        name: _tensor(name, inputs[name], specs[name].dtype) for name in inputs
+    }
+    answer = _as_json(answer_of(model, signature, tensors))
+    single = next(iter(answer.values())) if len(answer) == 1 else None
+    if not in_rows:
+        return {"outputs": answer if single is None else single}
+    if single is not None:
+        return {"predictions": single}
     return {
         "predictions": [
             dict(zip(answer, values, strict=True))
@@ -93,10 +120,36 @@ def rest_answer(model, body):
     }
 
 
-def _named(model, signature, inputs):
-    """The name of a single input may be left out."""
-    _, specs = model.signatures[signature].structured_input_signature
-    return inputs if isinstance(inputs, dict) else {next(iter(specs)): inputs}
+def _columns(specs, rows):
+    """Inputs by name, each with the rows stacked."""
+    if not isinstance(rows, list) or not rows:
+        raise ValueError("instances: expected a list that is not empty")
+    if not isinstance(rows[0], dict):
+        return _named(specs, rows)
+    for row in rows:
+        if not isinstance(row, dict) or row.keys() != specs.keys():
+            raise ValueError(f"instances: expected keys {sorted(specs)} in all")
+    return {name: [row[name] for row in rows] for name in specs}
+
+
+def _named(specs, inputs):
+    """The name of a single input may be left out; other names are ignored."""
+    if not isinstance(inputs, dict):
+        if len(specs) > 1:
+            raise ValueError(f"expected an object with {sorted(specs)}")
+        return {next(iter(specs)): inputs}
+    missing = sorted(specs.keys() - inputs.keys())
+    if missing:
+        raise ValueError(f"missing inputs {missing}")
+    return {name: inputs[name] for name in specs}
+
+
+def _tensor(name, value, dtype):
+    shape = np.shape(value)  # ValueError if its rows differ in length.
+    for leaf in np.array(value, object).ravel():
+        if type(leaf) not in JSON_TYPES[dtype]:
+            raise ValueError(f"{name}: {leaf!r} is not of type {dtype.name}")
+    return tf.constant(value, dtype, shape)
 
 
 def _as_json(answer):

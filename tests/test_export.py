@@ -230,6 +230,57 @@ def test_failure_while_saving_leaves_no_version(run, tmp_path, monkeypatch):
     assert not os.listdir(folder / "export" / "synthetic")
 
 
+def test_full_disk_is_told_in_words_and_leaves_no_version(
+    run, tmp_path, monkeypatch
+):
+    config, folder = copy_of(run, tmp_path)
+
+    def fail(*_, **__):
+        raise tf.errors.OutOfRangeError(None, None, "x; File too large")
+
+    monkeypatch.setattr(tf.saved_model, "save", fail)
+    with pytest.raises(
+        run_folder.RunFolderError, match="cannot be written .*File too large"
+    ):
+        export.export(config)
+    assert not os.listdir(folder / "export" / "synthetic")
+
+
+@pytest.mark.parametrize("name", ["lr[1]", "a\\b"])
+def test_folder_that_tensorflow_takes_for_a_pattern_is_refused(
+    tmp_path, monkeypatch, name
+):
+    """It would write a model there, and not find it to load."""
+    monkeypatch.setattr(loading, "load", None)  # Refused before any work.
+    for words in (
+        {"export_dir": str(tmp_path / name)},
+        {"export_dir": str(tmp_path), "export_name": name},
+    ):
+        with pytest.raises(run_folder.RunFolderError, match="for a pattern"):
+            export.export(Config(**words))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_folder_with_blanks_and_other_letters_is_found(run, tmp_path):
+    config, _, _ = run
+    words = {"export_dir": f"{tmp_path}/a b/] *?{{", "export_name": "мо дель"}
+    export.export(dataclasses.replace(config, **words))
+    folder = tmp_path / "a b" / "] *?{" / "мо дель" / "1"
+    assert tf.saved_model.load(str(folder)).signatures
+
+
+def test_run_without_validation_nodes_is_not_exported(
+    run, tmp_path, monkeypatch
+):
+    config, folder = copy_of(run, tmp_path)
+    graph = loading.load(config)
+    none = graph.with_split(graph.train_nodes, [], graph.test_nodes)
+    monkeypatch.setattr(loading, "load", lambda config: none)
+    with pytest.raises(DataError, match="validation nodes .* Received none"):
+        export.export(config)
+    assert not os.listdir(folder / "export" / "synthetic")
+
+
 def test_place_and_name_can_be_chosen(run, tmp_path, monkeypatch):
     config, _, _ = run
     words = {"export_dir": str(tmp_path / "models"), "export_name": "mine"}

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 
+import h5py
 import pytest
 from absl import flags, logging
 from absl.testing import flagsaver
@@ -505,6 +506,19 @@ def test_failed_run_ends_with_status_1_and_a_line_that_says_why(
     assert stop.value.code.startswith(expected)
     assert "\n" not in stop.value.code
     assert not capsys.readouterr().out
+
+
+def test_error_of_several_lines_is_told_in_one(tmp_path, monkeypatch):
+    """Keras says of weights that do not fit, over six lines, which."""
+    folder = tmp_path / "run"
+    main.main(parse(*SMALL, f"--output_dir={folder}"))
+    with h5py.File(folder / "best.weights.h5", "w"):
+        pass
+    with pytest.raises(SystemExit) as stop:
+        main.main(parse("--mode=predict", f"--output_dir={folder}"))
+    assert stop.value.code.startswith("RunFolderError: ")
+    assert "best.weights.h5: not the weights of this network" in stop.value.code
+    assert "\n" not in stop.value.code
 
 
 def test_failed_run_is_told_to_the_shell(tmp_path):

@@ -55,10 +55,11 @@ def test_blanks_count_where_they_are_part_of_an_id(tmp_path):
         (
             None,
             b"3\n\n30\n-1\n",
-            "2 lines are no ids of graph, .* line 3: '30'",
+            "first is '0'. Received 2 that are none, the first is line 3: '30'",
         ),
         (LARGE, b"1\n", "line 1: '1'"),
-        (NAMES, b"n 1\nn\n", "line 2: 'n'"),
+        (NAMES, b"n 1\nn\n", "first is 'n 0'. Received .* line 2: 'n'"),
+        (NAMES, b"n 1" * 9999, f"line 1: '{'n 1' * 20}'$"),
         (None, b"\xff\n", "ids.txt: not UTF-8"),
     ],
 )
@@ -66,6 +67,12 @@ def test_unknown_id_is_named_with_its_line(tmp_path, ids, content, expected):
     graph = GRAPH if ids is None else named(ids)
     with pytest.raises(DataError, match=expected):
         chosen(graph, tmp_path, content)
+
+
+@pytest.mark.parametrize("name", [".", "a" * 300, "a\0b"])
+def test_what_is_no_file_to_read_is_told_with_the_flag(tmp_path, name):
+    with pytest.raises(DataError, match="--nodes=.*expected all, train"):
+        node_choice.chosen_nodes(GRAPH, str(tmp_path / name))
 
 
 def test_missing_file_is_told_with_the_choices(tmp_path):

@@ -103,6 +103,23 @@ def test_failed_prediction_leaves_no_file(run, tmp_path):
     assert not [*target.iterdir()]
 
 
+def test_folder_of_the_run_is_tried_before_any_work(monkeypatch):
+    monkeypatch.setattr(training, "load_graph", None)
+    with pytest.raises(run_folder.RunFolderError, match="--output_dir=/proc: "):
+        predict.predict(Config(output_dir="/proc"))
+
+
+def test_graph_without_validation_nodes_is_refused(run, tmp_path, monkeypatch):
+    """Their accuracy would be no number, and so compare with none."""
+    config, graph = run
+    none = graph.with_split(graph.train_nodes, [], graph.test_nodes)
+    monkeypatch.setattr(training, "load_graph", lambda config: none)
+    path = tmp_path / "x.csv"
+    with pytest.raises(DataError, match="validation nodes .* Received none"):
+        predict.predict(dataclasses.replace(config, predictions=str(path)))
+    assert not [*tmp_path.iterdir()]
+
+
 def test_ending_of_the_file_is_checked_with_the_flags():
     with pytest.raises(ConfigError, match=r"ends in \.csv or \.parquet"):
         Config(predictions="out.txt")

@@ -1,14 +1,17 @@
 """Every signature against the full architecture; wrong requests."""
 
+import pathlib
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from adaptive_gcn import export, prepared, propagation, training
-from adaptive_gcn.config import Config
+from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.features import aggregate_features
 from adaptive_gcn.graph import Graph, normalize_adjacency
 from tests.helpers import ring_graph, with_several_labels, with_weights
@@ -252,6 +255,48 @@ def test_weights_of_edges_count(tmp_path, name):
     close(answer["probabilities"], this.with_new_nodes(TWO, links))
 
 
+ANY = st.fixed_dictionaries(
+    {
+        "normalization": st.sampled_from(["sym", "row"]),
+        "features": st.sampled_from(["l2", "row", "raw", "standard"]),
+        "identity_weight": st.sampled_from([0.0, 0.7]),
+        "skip": st.booleans(),
+        "attention": st.sampled_from(["none", "plus_one", "paper"]),
+        "precompute": st.booleans(),
+        "two_hop": st.booleans(),
+        "hidden_units": st.sampled_from([(5,), (5, 4), (6, 5, 4)]),
+    }
+)
+
+
+@given(ANY, st.booleans())
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_any_settings_that_are_allowed(words, weighted):
+    try:
+        Config(**words)
+    except ConfigError:
+        reject()
+    graph = with_weights(ring_graph()) if weighted else ring_graph()
+    this = Case(pathlib.Path(), graph, **words)
+    allowed = export.signatures_of(this.served, this.config)
+    expected = this.probabilities()
+    answer = this.served.serving_default(tf.constant(NODES))
+    close(answer["probabilities"], expected)
+    if "subgraph" in allowed:
+        edges = edges_of(graph)
+        weights = graph.adjacency[edges[:, 0], edges[:, 1]].astype(np.float32)
+        answer = this.served.subgraph_weighted(graph.features, edges, weights)
+        close(answer["probabilities"], expected)
+    if "inductive" in allowed:
+        ids, weights = np.array([[4, 9], [2, 0]]), [[0.5, 3.0], [2.0, 0.0]]
+        mask = np.array([[True, True], [True, False]])
+        answer = this.served.inductive_weighted(
+            TWO, ids, mask, np.array(weights, np.float32)
+        )
+        links = [[(4, 0.5), (9, 3)], [(2, 2)]]
+        close(answer["probabilities"], this.with_new_nodes(TWO, links))
+
+
 def test_degrees_are_weighted_row_sums(tmp_path):
     graph = Graph.from_edges(
         [[0, 1], [1, 2]],
@@ -331,6 +376,14 @@ def plain(case):
     return types.SimpleNamespace(**functions)
 
 
+@pytest.fixture(scope="module")
+def raw(case):
+    """Those of a network on features as they come."""
+    this = case("raw, identity")
+    functions = export.signatures_of(this.served, this.config)
+    return types.SimpleNamespace(**functions)
+
+
 def refused(function, *request):
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         function(*request)
@@ -358,7 +411,7 @@ def test_padding_may_hold_any_id(plain):
 
 
 IDS, MASK = np.array([[4], [9]]), np.array([[True], [True]])
-EDGES = np.array([[0, 1]])
+EDGES, LOOP = np.array([[0, 1]]), np.array([[0, 0]])
 PLACES = np.array([[0, 0], [1, 5]])
 
 
@@ -376,6 +429,22 @@ def test_number_that_is_none_is_refused_by_row(plain, value):
     values = np.array([1, value], np.float32)
     message = refused(plain.subgraph_sparse, PLACES, values, 2, EDGES)
     assert "feature_values: expected finite" in message
+
+
+def test_answer_that_is_no_number_is_refused_by_row(plain, raw):
+    """Finite features: their products, sums and norms need not be."""
+    bad = TWO.copy()
+    bad[1] = 3e38
+    large = bad[1, :2]
+    for message in (
+        refused(raw.inductive, bad, IDS, MASK),
+        refused(raw.subgraph, bad, LOOP),
+        refused(raw.subgraph_sparse, PLACES[[1, 1]], large, 2, LOOP),
+    ):
+        assert "too large for float32; no answer in rows" in message
+        assert "[1]" in message
+    answer = plain.inductive(bad, IDS, MASK)  # Of length 1 by --features=l2.
+    assert np.isfinite(answer["probabilities"]).all()
 
 
 @pytest.mark.parametrize(
@@ -434,7 +503,11 @@ def test_sparse_features_that_do_not_fit_are_refused(plain):
     one, two = np.ones(1, np.float32), np.ones(2, np.float32)
     function = plain.subgraph_sparse
     assert "one for each" in refused(function, PLACES, one, 2, EDGES)
-    assert "n_nodes" in refused(function, PLACES, two, -1, EDGES)
+    for n in (-1, 10**9, 2**62, 2**63 - 1):
+        message = refused(function, PLACES, two, n, EDGES)
+        # By a width of 5: as many as one sparse product has terms.
+        assert "n_nodes: expected 0 to 429496729. Received:" in message
+        assert str(n) in message
 
 
 def test_graph_too_large_for_one_request_is_refused(case, monkeypatch):

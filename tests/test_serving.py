@@ -245,6 +245,22 @@ WRONG = {
         {**NEIGHBOR, "features": np.concatenate([ROW, ROW])},
     ),
     "NaN in a subgraph": ("subgraph", {"features": NAN, "edges": LOOP}),
+    "features of 64 bits": (
+        "inductive",
+        {**NEIGHBOR, "features": ROW.astype(np.float64)},
+    ),
+    "features that are integers": (
+        "subgraph",
+        {"features": ROW.astype(np.int64), "edges": LOOP},
+    ),
+    "mask of 0 and 1": (
+        "inductive",
+        {**NEIGHBOR, "features": ROW, "neighbor_mask": [[1]]},
+    ),
+    "features too large": (
+        "subgraph",
+        {"features": np.full((1, 6), 3e38, np.float32), "edges": LOOP},
+    ),
     "edge outside": ("subgraph", {"features": ROW, "edges": LOOP + 1}),
     "negative edge": ("subgraph", {"features": ROW, "edges": LOOP - 1}),
     "flat edges": ("subgraph", {"features": ROW, "edges": LOOP[0]}),
@@ -257,6 +273,16 @@ WRONG = {
             "edges": LOOP,
         },
     ),
+    "more nodes than fit": (
+        "subgraph_sparse",
+        {
+            "feature_indices": LOOP,
+            "feature_values": np.ones(1, np.float32),
+            "n_nodes": np.int64(10**12),
+            "edges": LOOP,
+        },
+    ),
+    "class without a name": ("class_names", {"classes": np.array([3])}),
 }
 
 
@@ -268,6 +294,12 @@ def test_wrong_request_is_an_invalid_argument(stub, kind):
     assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     if kind.startswith("unknown"):
         assert "nobody" in error.value.details()
+
+
+def test_unknown_signature_is_told_as_the_server_does(stub):
+    with pytest.raises(grpc.RpcError) as error:
+        asked(stub, "predict", node_ids=IDS)
+    assert error.value.code() == grpc.StatusCode.FAILED_PRECONDITION
 
 
 def test_empty_batch_has_an_empty_answer(stub):
@@ -328,15 +360,67 @@ def test_rest_of_other_signatures(post):
     assert np.shape(answer["outputs"]["probabilities"]) == (2, 3)
 
 
-def test_rest_answers_a_wrong_request_with_400(post):
+def test_rest_answers_an_unknown_id_with_400(post):
     status, answer = post({"instances": ["nobody"]})
     assert status == 400 and "nobody" in answer["error"]
-    for request in (
-        {"instances": [["node 3"]]},
-        {"instances": ["node 3"], "inputs": ["node 3"]},
-        {"inputs": {"nodes": ["node 3"]}},
-    ):
-        assert post(request)[0] == 400
+
+
+NEW = {
+    "features": [0.5, 0, 0, 1, 0, 0],
+    "neighbor_ids": ["ä"],
+    "neighbor_mask": [True],
+}
+WRONG_JSON = {
+    "no object": ["node 3"],
+    "neither form": {},
+    "both forms": {"instances": ["node 3"], "inputs": ["node 3"]},
+    "no rows": {"instances": []},
+    "rank": {"instances": [["node 3"]]},
+    "rows of two kinds": {"instances": [{"node_ids": "ä"}, "ä"]},
+    "name": {"inputs": {"nodes": ["node 3"]}},
+    "number for a string": {"instances": [3]},
+    "signature": {"signature_name": "predict", "instances": ["ä"]},
+    "no names of several inputs": {
+        "signature_name": "inductive",
+        "instances": [[0.5, 0, 0, 1, 0, 0]],
+    },
+    "row without an input": {
+        "signature_name": "inductive",
+        "instances": [NEW, {"features": NEW["features"]}],
+    },
+    "rows of two widths": {
+        "signature_name": "inductive",
+        "instances": [NEW, {**NEW, "features": [1.0]}],
+    },
+    "neighbours not padded": {
+        "signature_name": "inductive",
+        "instances": [NEW, {**NEW, "neighbor_ids": ["ä", "node 3"]}],
+    },
+    "number for true": {
+        "signature_name": "inductive",
+        "instances": [{**NEW, "neighbor_mask": [1]}],
+    },
+    "edge of fractions": {
+        "signature_name": "subgraph",
+        "inputs": {"features": [NEW["features"]], "edges": [[0.0, 0.7]]},
+    },
+    "NaN": {
+        "signature_name": "inductive",
+        "instances": [{**NEW, "features": [float("nan")] * 6}],
+    },
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_JSON)
+def test_rest_answers_a_wrong_request_with_400(post, kind):
+    status, answer = post(WRONG_JSON[kind])
+    assert status == 400 and answer["error"]
+
+
+def test_rest_takes_an_empty_batch_in_columns(post):
+    status, answer = post({"inputs": {"node_ids": []}})
+    assert status == 200
+    assert answer == {"outputs": {name: [] for name in COLUMNS}}
 
 
 def test_openvino_reads_the_default_signature(numbered):

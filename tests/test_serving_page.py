@@ -107,6 +107,33 @@ def test_commands_run_and_leave_what_is_said(outputs, shell):
     assert "inputs['node_ids'] tensor_info" in said[4]
 
 
+def described(cell):
+    """Names of inputs or outputs and their types, from a cell of the table."""
+    words = re.findall(r"`(\w+)`(?: \[[^]]*\])?(?: (\w+))?", cell)
+    return {name: kind or None for name, kind in words}
+
+
+@pytest.mark.slow
+def test_table_of_signatures_is_that_of_the_model(model):
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", PAGE, re.MULTILINE)
+    assert {name for name, *_ in rows} == model.signatures.keys()
+    inputs, outputs = {}, {}
+    for name, takes, gives in rows:
+        function = model.signatures[name]
+        base = inputs.get(name.removesuffix("_weighted"), {})
+        inputs[name] = described(takes) | (base if "the same" in takes else {})
+        outputs[name] = described(gives)
+        if "serving_default" in outputs[name]:
+            outputs[name] = outputs["serving_default"]
+        for shown, found in (
+            (inputs[name], function.structured_input_signature[1]),
+            (outputs[name], function.structured_outputs),
+        ):
+            assert shown.keys() == found.keys()
+            for key, kind in shown.items():  # Ids are of the user's type.
+                assert kind in (None, found[key].dtype.name)
+
+
 @pytest.mark.slow
 def test_command_that_asks_for_three_nodes(shell, address):
     (command,) = (word for word in COMMANDS if word.startswith("curl"))

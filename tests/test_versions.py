@@ -9,16 +9,17 @@ from adaptive_gcn import versions
 
 
 def export(base, text="x"):
-    with versions.new_version(base) as folder:
+    with versions.unfinished(base) as folder:
         (folder / "model").write_text(text)
         assert not folder.name.isdigit()
+        return versions.publish(folder)
 
 
 def test_each_export_is_the_next_number(tmp_path):
     base = tmp_path / "deep" / "name"
     assert versions.latest(base) == 0
-    export(base, "first")
-    export(base, "second")
+    assert export(base, "first") == 1
+    assert export(base, "second") == 2
     assert sorted(os.listdir(base)) == ["1", "2"]
     assert (base / "1" / "model").read_text() == "first"
     assert versions.latest(base) == 2
@@ -27,22 +28,33 @@ def test_each_export_is_the_next_number(tmp_path):
 def test_next_number_is_above_all_others(tmp_path):
     for name in ("7", "12", "draft", "3.5"):
         (tmp_path / name).mkdir()
-    export(tmp_path)
-    assert versions.latest(tmp_path) == 13
+    assert export(tmp_path) == versions.latest(tmp_path) == 13
+
+
+def test_names_that_the_server_takes_for_no_version_do_not_count(tmp_path):
+    """It reads them as 64-bit integers, and serves the highest of those."""
+    for name in ("007", "-9", "٣", str(versions.LARGEST + 1)):
+        (tmp_path / name).mkdir()
+    assert export(tmp_path) == 8
+    (tmp_path / str(versions.LARGEST)).mkdir()
+    with pytest.raises(OSError, match="holds version 9223372036854775807"):
+        export(tmp_path)
+    assert not [*tmp_path.glob(".part-*")]
 
 
 def test_failed_export_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
-        with versions.new_version(tmp_path) as folder:
+        with versions.unfinished(tmp_path) as folder:
             (folder / "half").write_text("x")
             raise KeyboardInterrupt
     assert not os.listdir(tmp_path)
 
 
 def test_two_exports_at_once_get_two_numbers(tmp_path):
-    with versions.new_version(tmp_path) as folder:
+    with versions.unfinished(tmp_path) as folder:
         (folder / "model").write_text("slow")
-        export(tmp_path, "fast")
+        assert export(tmp_path, "fast") == 1
+        assert versions.publish(folder) == 2
     assert (tmp_path / "1" / "model").read_text() == "fast"
     assert (tmp_path / "2" / "model").read_text() == "slow"
 

@@ -15,6 +15,7 @@ from absl import flags
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from adaptive_gcn.config import ConfigError
+from adaptive_gcn.errors import one_line
 from adaptive_gcn.run_folder import RunFolderError
 
 _T = TypeVar("_T")
@@ -113,7 +114,7 @@ def end(work: Callable[[], str], user_errors: tuple[Any, ...]) -> None:
     try:
         print(work())
     except (ConfigError, PipelineError, *user_errors) as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.exit(one_line(error))
     except KeyboardInterrupt:
         print("interrupted; nothing half-written is left", file=sys.stderr)
         sys.exit(130)
