@@ -419,7 +419,11 @@ def test_simulations_stand_beside_their_closed_form():
         },
     }
     closed, simulated = appendices.variance([study])
-    assert closed.rows == [("cora", "top", "128", "iid", "2", "1")]
+    of_each_number = ("4", "2", "1", "0.5", "0.25", "0.125")
+    assert closed.rows == [
+        ("cora", "top", "128", "iid", "2", "1", *of_each_number)
+    ]
+    assert closed.header[6] == "after, 32 draws"
     assert simulated.rows == [("cora", "128", "iid", "4", "4.12", "0.25")]
     assert study["monte_carlo"]["draws"] == 128
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from adaptive_gcn.experiments import captions, tables
-from adaptive_gcn.experiments.grid import GROUPS, Cell
+from adaptive_gcn.experiments.grid import DRAWS, GROUPS, Cell
 from adaptive_gcn.experiments.report import Section
 from adaptive_gcn.experiments.summaries import summarize
 
@@ -98,7 +98,11 @@ def variance(studies: Sequence[dict[str, Any]]) -> list[Section]:
     """The variance study: closed forms, and simulations beside them."""
     if not studies:
         return []
-    header = ("graph", "layer", "draws", "proposal", "before", "after")
+    numbers = (f"after, {n} draws" for n in DRAWS)
+    header = (
+        *("graph", "layer", "draws", "proposal", "before", "after"),
+        *numbers,
+    )
     return [
         Section(
             "Variance: relative variance of the aggregate",
@@ -124,10 +128,10 @@ def _closed_rows(study: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     graph = study["graph"]["name"]
     for layer, moments in study["layers"].items():
         for proposal in moments["after"]:
-            values = (
-                moments[moment][proposal] / draws
-                for moment in ("before", "after")
+            before, after = (
+                moments[moment][proposal] for moment in ("before", "after")
             )
+            values = (before / draws, *(after / n for n in (draws, *DRAWS)))
             shown = (f"{value:.3g}" for value in values)
             yield (graph, layer, str(draws), proposal, *shown)
 
