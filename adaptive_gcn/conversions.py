@@ -17,6 +17,7 @@ from scipy import sparse
 
 from adaptive_gcn.datasets.columns import no_features
 from adaptive_gcn.datasets.graph_parts import PARTS, SPLIT_CODES
+from adaptive_gcn.datasets.labels import UNKNOWN
 from adaptive_gcn.errors import GraphError
 from adaptive_gcn.graph import UNLABELLED, Graph
 
@@ -142,9 +143,10 @@ def from_pandas(
         GraphError: If a column is missing, an edge names an unknown node, or
             the parts are not a graph.
     """
-    several = () if isinstance(label, str) else tuple(label)
+    several = tuple(label) if np.ndim(label) else ()
     labels = several or (label,)
-    _check_columns("nodes", nodes, [id, *labels, *(features or ())])
+    given_features = () if features is None else tuple(features)
+    _check_columns("nodes", nodes, [id, *labels, *given_features])
     _check_columns(
         "edges", edges, [source, target, *([weight] if weight else [])]
     )
@@ -156,9 +158,9 @@ def from_pandas(
         codes, names = _rows(rows), several
     else:
         codes, names = _classes(nodes[label].tolist())
-    chosen = features
-    if chosen is None:
-        chosen = _numeric(nodes, {id, *labels, split})
+    chosen = given_features
+    if features is None:
+        chosen = tuple(_numeric(nodes, {id, *labels, split}))
     parts = [None] * len(ids)
     if split is not None and split in nodes:
         parts = nodes[split].tolist()
@@ -309,12 +311,12 @@ def _whole(labels: _Array) -> _Array:
 
 
 def _rows(labels: npt.ArrayLike) -> _Array:
-    """[n_nodes, n_classes] 0 and 1; -1 where a value is missing.
+    """[n_nodes, n_classes] 0 and 1; -1 where a value is missing, -1 or -100.
 
     Where each row holds one 1, [n_nodes] classes.
     """
     rows = np.asarray(labels, np.float64)
-    known = np.all(rows >= 0, axis=1)  # Not-a-number is not.
+    known = ~np.any(np.isnan(rows) | np.isin(rows, UNKNOWN), axis=1)
     bad = np.flatnonzero(known & ((rows != 0) & (rows != 1)).any(axis=1))
     if bad.size:
         raise GraphError(
@@ -435,7 +437,8 @@ def _classes(labels: list[Any]) -> tuple[_Array, tuple[str, ...]]:
 
 def _vectors(labels: list[Any]) -> tuple[_Array, tuple[str, ...]]:
     sizes = {np.shape(each) for each in labels if not _is_missing(each)}
-    if len(sizes) != 1 or len(size := sizes.pop()) != 1:
+    (size, *others) = sizes
+    if others or len(size) != 1:
         raise GraphError(
             "labels: expected one label a node, or vectors of 0 and 1 of one "
             f"length. Received: shapes {sorted(sizes)}"

@@ -237,8 +237,9 @@ def _told_as_of_files(base: Path) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         raise run_folder.RunFolderError(
-            f"{base}: the model cannot be written ({error.message}); make "
-            "room, or give another --export_dir"
+            f"{base}: the model cannot be written ({error.message}); see "
+            "that there is room and it may be written, or give another "
+            "--export_dir"
         ) from error
 
 

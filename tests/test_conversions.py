@@ -151,6 +151,16 @@ def test_pandas_several_labels():
     assert graph.features.tolist() == [[1], [2], [3], [4]]
 
 
+def test_pandas_columns_given_as_an_index_and_by_number():
+    edges, nodes, _ = frames(**{"y": [1, 0, 1, 0]})
+    nodes = nodes.rename(columns={"label": 7})
+    graph = conversions.from_pandas(
+        edges, nodes, label=7, features=nodes.columns[3:]
+    )
+    assert graph.n_features == 2
+    assert graph.class_names == ("no", "yes")
+
+
 def test_pandas_answers_are_no_features(caplog):
     edges, nodes, _ = frames(train_mask=[True, False, False, False])
     assert conversions.from_pandas(edges, nodes).n_features == 1
@@ -285,6 +295,7 @@ def test_pyg_with_one_label_in_other_forms(caplog):
         ({"train_mask": Tensor([1, 2])}, "each of 4 nodes. Received: 2 values"),
         ({"train_mask": Tensor([3, 0, 0, 2])}, "true or false for each of 4"),
         ({"y": Tensor([[0.5, 1]] * 4)}, r"4 rows hold .* node 0: \[0.5, 1.0\]"),
+        ({"y": Tensor([[0, -7]] * 4)}, r"4 rows hold .* node 0: \[0.0, -7.0\]"),
         ({"y": Tensor([0, 0.5, 1, 1])}, "1 are no whole .* 0.5, of node 1"),
     ],
 )

@@ -487,7 +487,7 @@ def test_reddit_without_its_files_is_left_out_and_says_so(
     ],
 )
 def test_foreign_and_cut_files_are_errors_and_are_made_anew(
-    tmp_path, text, reason
+    tmp_path, monkeypatch, text, reason
 ):
     path = records.path_of(tmp_path, CELL, 0)
     path.parent.mkdir(parents=True)
@@ -496,6 +496,9 @@ def test_foreign_and_cut_files_are_errors_and_are_made_anew(
         records.read(tmp_path, CELL)
     assert reason in str(raised.value)
     assert not records.is_current(tmp_path, CELL, CELL.config(0))
+    monkeypatch.setattr(runner._Worker, "train", fake_train)
+    assert runner.run([CELL], [0], tmp_path, 1) == 0
+    assert records.read(tmp_path, CELL)[0]["test_accuracy"] == 0.5
 
 
 def test_a_failure_keeps_the_record_of_earlier_code(tmp_path, monkeypatch):
@@ -505,6 +508,11 @@ def test_a_failure_keeps_the_record_of_earlier_code(tmp_path, monkeypatch):
     assert runner.run([CELL], [0], tmp_path, 1) == 1
     found = summaries.summarize(tmp_path, CELL)
     assert (found.n, found.n_failed) == (1, 1)
+    path = records.failure_of(tmp_path, CELL, 1)
+    path.write_text("{}")
+    with pytest.raises(RunFolderError, match="seed1.failed: not the note"):
+        records.failures(tmp_path, CELL)
+    path.unlink()
     # That of other settings says nothing of the present ones.
     other = dataclasses.replace(CELL.config(0), learning_rate=0.5)
     records.write_failure(tmp_path, CELL, other, "diverged")

@@ -459,7 +459,7 @@ def twitch(folder):
     )
 
 
-def test_musae_files_with_new_ids(tmp_path):
+def test_musae_files_with_new_ids(tmp_path, caplog):
     graph = read(twitch(tmp_path), RANDOM)
     assert graph.node_ids.tolist() == [2, 0, 1, 3]
     assert graph.features.toarray().tolist() == [
@@ -471,12 +471,36 @@ def test_musae_files_with_new_ids(tmp_path):
     found = graph.adjacency.toarray()
     assert found[np.ix_([1, 2, 0, 3], [1, 2, 0, 3])].tolist() == ADJACENCY
     assert graph.labels.tolist() == [1, 0, 0, 1]
+    assert "rename" not in caplog.text
+    graph = read(tmp_path, RANDOM, columns="drop=new_id")
+    assert graph.node_ids.tolist() == [0, 1, 2, 3]
+    assert graph.adjacency.toarray().tolist() == ADJACENCY
 
 
 def test_a_table_of_nodes_goes_before_files_like_those_of_musae(tmp_path):
     folder = nodes_of(tmp_path)
     write(folder, target_csv="id,a\n1,2\n", features_json="{}")
     assert read(folder, RANDOM).node_ids.tolist() == list("abcd")
+
+
+# Columns of Parquet by place.
+
+
+def test_numbers_as_names_of_columns_are_names(tmp_path):
+    edges = {"0": list("abd"), "1": list("bcc"), "2": [5.0, 6.0, 7.0]}
+    write(tmp_path, edges_parquet=edges, nodes_parquet=ROWS)
+    assert read(tmp_path, RANDOM).adjacency.toarray().tolist() == ADJACENCY
+
+
+def test_a_first_column_of_weights_is_no_end(tmp_path):
+    edges = {"weight": [2.0, 2.0, 2.0], "p": list("abd"), "q": list("bcc")}
+    write(tmp_path, edges_parquet=edges, nodes_parquet=ROWS)
+    expected = (2 * np.array(ADJACENCY)).tolist()
+    assert read(tmp_path, RANDOM).adjacency.toarray().tolist() == expected
+    (tmp_path / "edges.parquet").unlink()
+    text = "weight,source,target\n2,a,b\n2,b,c\n2,d,c\n"
+    write(tmp_path, edges_csv=text)
+    assert read(tmp_path, RANDOM).adjacency.toarray().tolist() == expected
 
 
 # One .npz file.

@@ -104,16 +104,17 @@ def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
         return names and ids
 
     def kinds_of(names: Sequence[str]) -> dict[str, tables.Kind]:
-        weight = _weight_column(names, columns)
+        numbered = [str(place) for place in range(len(names))]
+        weight = _weight_column(names, columns, list(names) != numbered)
         return {name: "number" if name == weight else "text" for name in names}
 
     table = tables.read_table(path, kinds_of, faults, has_header)
     columns.note(table.columns, EDGE_PARTS)
-    weight = _weight_column(list(table.columns), columns)
+    weight = _weight_column(list(table.columns), columns, table.has_header)
     for name in columns.dropped:
         if table.columns.pop(name, None) is not None:
             _LOG.info("%s: left out: column %r", path.name, name)
-    ends = _ends(table, columns)
+    ends = _ends(table, columns, weight)
     sources, targets = (_ids(table, name) for name in ends)
     if table.has_header:
         _check_header(table, ends, (sources, targets), columns)
@@ -128,8 +129,10 @@ def _of_table(path: pathlib.Path, columns: Columns, faults: Faults) -> Edges:
     )
 
 
-def _ends(table: tables.Table, columns: Columns) -> tuple[str, str]:
-    names = list(table.columns)
+def _ends(
+    table: tables.Table, columns: Columns, weight: str | None
+) -> tuple[str, str]:
+    names = [name for name in table.columns if name != weight]
     if len(names) < 2:
         raise DataError(
             f"{table.path}: expected two columns of ids, parted by commas, "
@@ -186,11 +189,12 @@ def _ids(table: tables.Table, name: str) -> pa.ChunkedArray:
     return ids
 
 
-def _weight_column(names: Sequence[str], columns: Columns) -> str | None:
+def _weight_column(
+    names: Sequence[str], columns: Columns, has_names: bool
+) -> str | None:
     """By name; or the third of columns without names, if none are given."""
     kept = [name for name in names if name not in columns.dropped]
     found = columns.find("weight", kept)
-    has_names = list(names) != [str(i) for i in range(len(names))]
     ends_given = {"source", "target"} & columns.named.keys()
     if found or has_names or ends_given or len(kept) < 3:
         return found

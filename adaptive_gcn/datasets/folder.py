@@ -129,6 +129,7 @@ def _read(
     archives = sorted(path.glob("*.npz"))
     if len(archives) == 1:
         columns.check()
+        _warn_unread(path, archives)
         return node_npz.read_node_npz(archives[0], faults)
     raise DataError(
         f"--dataset_dir={path}: expected a file edges.csv (or .tsv, .txt, "

@@ -19,7 +19,7 @@ _LOG = logging.getLogger(__name__)
 _GAPS = ("", "NA", "NaN", "nan")
 MISSING = (*_GAPS, "-1", "-100")
 _LIKE_GAPS = ("na", "nan", "n/a", "<na>", "none", "null", "nat", "?", "-")
-_UNKNOWN = (-1, -100)
+UNKNOWN = (-1, -100)
 _MARKS = (*MISSING, "-1.0", "-100.0", "0", "1", "0.0", "1.0")
 _WHOLE = re.compile(r"(-?[0-9]+)(\.0*)?")
 
@@ -127,7 +127,7 @@ def _check_negative(
     parts: GraphParts, numbers: npt.NDArray[np.int64], faults: Faults
 ) -> None:
     rows = numbers.reshape(len(numbers), -1)
-    bad = ((rows < 0) & ~np.isin(rows, _UNKNOWN)).any(axis=1)
+    bad = ((rows < 0) & ~np.isin(rows, UNKNOWN)).any(axis=1)
     if bad.any():
         faults.add(
             f"{parts.name}: {np.count_nonzero(bad)} labels are negative, but "

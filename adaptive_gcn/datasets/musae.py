@@ -56,8 +56,17 @@ def read_musae(
         names = file.readline().strip().split(",")
     label = next((each for each in _LABELS if each in names), None)
     usual = {"label": label, "id": _NEW_ID if _NEW_ID in names else None}
-    known = {part: name for part, name in usual.items() if name}
-    columns = dataclasses.replace(columns, named={**known, **columns.named})
+    known = {
+        part: name
+        for part, name in usual.items()
+        if name and name not in columns.dropped
+    }
+    dropped = columns.dropped
+    if known.get("id") == _NEW_ID and "id" in names:
+        dropped = (*dropped, "id")  # Another number of the same node.
+    columns = dataclasses.replace(
+        columns, named={**known, **columns.named}, dropped=dropped
+    )
     tables = {part: files[part] for part in ("edges", "nodes")}
     parts = table_graph.read_tables(folder, tables, columns, faults)
     parts.features = _features(files["features"], parts, faults)

@@ -224,7 +224,7 @@ def _first_text(edges: Edges, column: pa.ChunkedArray) -> str:
     for row, value in enumerate(values):
         if value is not None and not tables.is_integer(value):
             return f"{edges.place(row)}: {value!r}"
-    return "beyond 64 bits, or with leading zeros"
+    return "beyond 64 bits, or with leading zeros or blanks"
 
 
 def _take_numbers(

@@ -70,14 +70,10 @@ _OTHER_MODULES = {
         )
     ),
 }
-# What the numbers of the variance study depend on besides: its formulas, and
-# how its dense graph is read, a file that people share.
-_STUDY_MODULES = (
-    "experiments/variance_study.py",
-    "datasets/assemble.py",
-    "datasets/folder.py",
-    "datasets/node_npz.py",
-)
+# What the numbers of the variance study depend on besides, and those of its
+# dense graph, which is in a file that people share.
+_STUDY = "experiments/variance_study.py"
+_READERS = ("datasets/assemble.py", "datasets/node_npz.py")
 # Flags that change no number. A flag that came later counts once it differs
 # from its default, which is what was done before.
 _FREE = {*PLACES, "block_entries"}
@@ -97,7 +93,8 @@ def of_run(config: Config) -> dict[str, str]:
 
 def of_study(config: Config) -> dict[str, str]:
     """Short hashes of the code and settings of a variance study."""
-    parts = [code(), *map(_meaning_of, _STUDY_MODULES)]
+    readers = _READERS if config.dataset == "folder" else ()
+    parts = [code(), *map(_meaning_of, (_STUDY, *readers))]
     return of_run(config) | {"code": _short("\n".join(parts))}
 
 

@@ -117,7 +117,14 @@ def _of_one_code(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def failures(results: Path, cell: Cell) -> list[str]:
     """Why runs failed, of those of a cell's present settings."""
     paths = sorted((results / cell.name).glob("seed*.failed"))
-    notes = [run_folder.read_json(path) for path in paths]
-    return [
-        " ".join(note["reason"].split()) for note in _of_the_cell(notes, cell)
-    ]
+    notes = _of_the_cell([_read_note(path) for path in paths], cell)
+    return [" ".join(note["reason"].split()) for note in notes]
+
+
+def _read_note(path: Path) -> dict[str, Any]:
+    note = run_folder.read_json(path)
+    if not {"seed", "reason", "fingerprint"} <= note.keys():
+        raise run_folder.RunFolderError(
+            f"{path}: not the note of a failed run; remove it"
+        )
+    return note

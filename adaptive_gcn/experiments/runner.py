@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from adaptive_gcn import run_folder
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import download, reddit
 from adaptive_gcn.experiments import fingerprint, records
@@ -47,8 +48,9 @@ def run(
 ) -> int:
     """Run every cell with every seed, unless its record is current.
 
-    A run that fails leaves its reason in place of a record. Interrupted, this
-    leaves whole records only, and goes on where it was when called again.
+    A run that fails leaves its reason, beside any record of earlier code.
+    Interrupted, this leaves whole records only, and goes on where it was when
+    called again.
 
     Args:
         cells: What to run.
@@ -316,5 +318,8 @@ class _Progress:
 
 
 def _recorded_seconds(results: Path, cell: Cell) -> list[float]:
-    runs = records.read(results, cell)
+    try:
+        runs = records.read(results, cell)
+    except run_folder.RunFolderError:  # What is no record is made anew.
+        return []
     return [run["seconds_total"] for run in runs if "seconds_total" in run]
