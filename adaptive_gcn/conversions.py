@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from adaptive_gcn.datasets.columns import no_features
+from adaptive_gcn.datasets.columns import MASKS, no_features
 from adaptive_gcn.datasets.graph_parts import PARTS, SPLIT_CODES
 from adaptive_gcn.datasets.labels import UNKNOWN
 from adaptive_gcn.errors import GraphError
@@ -24,7 +24,6 @@ from adaptive_gcn.graph import UNLABELLED, Graph
 _LOG = logging.getLogger(__name__)
 
 _Array = npt.NDArray[Any]
-_MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def from_scipy(
@@ -194,7 +193,7 @@ def from_pyg(data: Any, **options: Any) -> Graph:
         if getattr(data, name, None) is None:
             raise GraphError(f"data: expected an attribute {name!r}")
     weights = getattr(data, "edge_weight", None)
-    masks = [getattr(data, name, None) for name in _MASKS]
+    masks = [getattr(data, name, None) for name in MASKS]
     ends = _array(data.edge_index)
     if ends.ndim != 2 or len(ends) != 2:
         raise GraphError(
@@ -227,7 +226,7 @@ def from_dgl(
                 f"ndata: expected {name!r}. Received: {', '.join(graph.ndata)}"
             )
     masks = [
-        graph.ndata[each] if each in graph.ndata else None for each in _MASKS
+        graph.ndata[each] if each in graph.ndata else None for each in MASKS
     ]
     edata = getattr(graph, "edata", {})
     weights = edata["weight"] if "weight" in edata else None
@@ -264,7 +263,7 @@ def _of_arrays(
         np.empty(0, np.int64)
         if each is None
         else _chosen(_array(each), name, len(labels))
-        for each, name in zip(masks, _MASKS, strict=True)
+        for each, name in zip(masks, MASKS, strict=True)
     ]
     weights = None if weights is None else _array(weights).reshape(-1)
     given |= {"weights": weights, **options}

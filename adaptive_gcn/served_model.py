@@ -248,7 +248,7 @@ class ServedModel(tf.Module):
             owners = tf.identity(owners)
         links = _Links(owners, rows, *self._new_rows(owners, rows, weights, n))
         z = self._forward(projected, self._new_sums(links))
-        return self._answer(_finite(z))
+        return self._answer(_finite(z, _TOO_LARGE))
 
     def subgraph(
         self, features: tf.Tensor, edges: tf.Tensor
@@ -475,7 +475,8 @@ class ServedModel(tf.Module):
             )
             return self._apply(indices, values * attention, shape, table)
 
-        return self._answer(_finite(self._forward(projected, aggregate)))
+        z = self._forward(projected, aggregate)
+        return self._answer(_finite(z, _TOO_LARGE))
 
     def _normalized(
         self, edges: tf.Tensor, weights: tf.Tensor, n: tf.Tensor
@@ -507,14 +508,8 @@ class ServedModel(tf.Module):
     # Features.
 
     def _project(self, features: tf.Tensor) -> tf.Tensor:
-        good = tf.reduce_all(tf.math.is_finite(features), axis=1)
-        check = _require(
-            tf.reduce_all(good),
-            "features: expected finite numbers; in rows:",
-            tf.where(~good)[:, 0],
-        )
-        with tf.control_dependencies([check]):
-            scaled = self._scale(features)
+        message = "features: expected finite numbers; in rows:"
+        scaled = self._scale(_finite(features, message))
         return tf.matmul(scaled, self._projection)
 
     def _scale(self, features: tf.Tensor) -> tf.Tensor:
@@ -616,16 +611,16 @@ def _require(good: tf.Tensor, message: str, *data: tf.Tensor) -> Any:
     return tf.debugging.Assert(good, [message, *data])
 
 
-def _finite(logits: tf.Tensor) -> tf.Tensor:
-    """The logits of a request; features may be finite and yet too large."""
-    good = tf.reduce_all(tf.math.is_finite(logits), axis=1)
-    check = _require(
-        tf.reduce_all(good),
-        "features or weights: too large for float32; no answer in rows:",
-        tf.where(~good)[:, 0],
-    )
+# Of logits: features may be finite and yet too large.
+_TOO_LARGE = "features or weights: too large for float32; no answer in rows:"
+
+
+def _finite(table: tf.Tensor, message: str) -> tf.Tensor:
+    """The table, or InvalidArgumentError with the message and bad rows."""
+    good = tf.reduce_all(tf.math.is_finite(table), axis=1)
+    check = _require(tf.reduce_all(good), message, tf.where(~good)[:, 0])
     with tf.control_dependencies([check]):
-        return tf.identity(logits)
+        return tf.identity(table)
 
 
 def _same_shapes(

@@ -198,7 +198,7 @@ def _remedy(nodes: Nodes | None) -> str:
         )
     return (
         f"name the column of ids in {nodes.path.name} (--columns=id=...); its "
-        f"first line must be names"
+        "first line must be names"
     )
 
 
