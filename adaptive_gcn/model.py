@@ -9,6 +9,8 @@ ordered bottom-up (index 0 is the layer of the input features):
     adjacency    (S_0, ..., S_{L-1}): SparseTensor [n_{l+1}, n_l] float32
     sample_prob  (q_0, ..., q_{L-1}): [n_l] float32
     counts       (c_0, ..., c_{L-1}): [n_l] float32
+    importance   (g_0, ..., g_{L-1}): [n_l] float32, g that q was made with;
+                 left out where that is g of the present W_g
     nodes        (u_0, ..., u_L): [n_l] int64 ids; not used by the network
 
 L is the number of sampled layers. With a precomputed bottom layer there is
@@ -377,7 +379,9 @@ class AdaptiveGCN(keras.Model):
             [
                 self.self_dependent.chain(
                     inputs["features"][level],
-                    self._log_gradient(sampled[level]),
+                    self._log_gradient(
+                        self._as_if_drawn_now(inputs, sampled[level], level)
+                    ),
                 )
                 for level in self._varied()
             ]
@@ -386,6 +390,20 @@ class AdaptiveGCN(keras.Model):
             [self.variance_weight * gradient], [self.self_dependent.w_g]
         )
         return tf.norm(gradient)
+
+    def _as_if_drawn_now(
+        self, inputs: dict[str, Any], layer: SampledLayer, level: int
+    ) -> SampledLayer:
+        """The draws of a stale g, weighed as draws from the present q."""
+        if "importance" not in inputs:
+            return layer
+        present = self.self_dependent(inputs["features"][level])
+        sample_prob, counts = variance.reweigh(
+            layer.sample_prob,
+            layer.counts,
+            present / inputs["importance"][level],
+        )
+        return layer._replace(sample_prob=sample_prob, counts=counts)
 
     def _log_gradient(self, layer: SampledLayer) -> tf.Tensor:
         if self.variance_gradient == "paper":

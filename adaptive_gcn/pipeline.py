@@ -201,7 +201,12 @@ class Batches:
             self._keep(streams)
         nodes = [*(layer.nodes for layer in layers), batch]
         rows = [reader.read(level) for level in nodes[: self.feature_levels]]
-        return _pack(layers, nodes, self.graph.labels[batch].ravel(), rows)
+        vectors = [layer.sample_prob for layer in layers]
+        vectors += [layer.counts for layer in layers]
+        if self._is_stale:
+            vectors += [streams.importance[layer.nodes] for layer in layers]
+        labels = self.graph.labels[batch].ravel()
+        return _pack(layers, nodes, vectors, labels, rows)
 
     def _keep(self, streams: _Streams) -> None:
         """Note where an epoch ends; forget what no loop asks for any more."""
@@ -246,6 +251,14 @@ class Batches:
             return streams.importance is None
         return streams.step % self.refresh_interval == 0
 
+    @property
+    def _is_stale(self) -> bool:
+        """Whether W_g may have moved since g was computed."""
+        if self.importance_fn is None or not self.sampler.uses_importance:
+            return False
+        lags = self.refresh_interval > 1 or self.prefetch > 0
+        return lags and self.refresh_interval > 0
+
     def _unpack(
         self, integers: tf.Tensor, floats: tf.Tensor, *dense_rows: tf.Tensor
     ) -> tuple[dict[str, Any], tf.Tensor]:
@@ -262,7 +275,9 @@ class Batches:
             integers[n_sizes:],
             [*n_nodes, *(2 * n for n in n_entries), n_labels],
         )
-        values = tf.split(floats, [*n_entries, *n_nodes[:-1], *n_nodes[:-1]])
+        names = ["sample_prob", "counts", "importance"][: 2 + self._is_stale]
+        values = tf.split(floats, [*n_entries, *n_nodes[:-1] * len(names)])
+        vectors = values[len(n_entries) :]
         n_rows = [*n_nodes[1:], *n_nodes[:n_sparse]]
         n_columns = [*n_nodes[:-1], *[self.graph.n_features] * n_sparse]
         matrices = [
@@ -278,10 +293,10 @@ class Batches:
         inputs = {
             "features": dense_rows or tuple(matrices[n_layers:]),
             "adjacency": tuple(matrices[:n_layers]),
-            "sample_prob": tuple(values[-2 * n_layers : -n_layers]),
-            "counts": tuple(values[-n_layers:]),
             "nodes": tuple(pieces[:n_levels]),
         }
+        for place, name in enumerate(names):
+            inputs[name] = tuple(vectors[place * n_layers :][:n_layers])
         labels = pieces[-1]
         if self.graph.multi_label:
             labels = tf.reshape(labels, (-1, self.graph.n_classes))
@@ -375,14 +390,15 @@ def _packed_signature(reader: RowReader, levels: int) -> tuple[Any, ...]:
 def _pack(
     layers: Sequence[samplers.LayerSample],
     nodes: Sequence[Ids],
+    vectors: Sequence[npt.NDArray[np.floating[Any]]],
     labels: Ids,
     rows: Sequence[Any],
 ) -> tuple[Any, ...]:
     """One element in few arrays: each array costs tf.data about 0.1 ms.
 
     Integers: sizes (nodes of each level, entries of each matrix), node ids,
-    coordinates of each matrix, labels. Floats: values of each matrix, q,
-    counts. The matrices are the adjacency of each layer, then the features
+    coordinates of each matrix, labels. Floats: values of each matrix,
+    vectors. The matrices are the adjacency of each layer, then the features
     of each level where those are sparse; dense features follow as they are.
     """
     is_sparse = isinstance(rows[0], tuple)
@@ -394,10 +410,6 @@ def _pack(
         dtype=np.int64,
     )
     floats = np.concatenate(
-        [
-            *(values for _, values in matrices),
-            *(layer.sample_prob for layer in layers),
-            *(layer.counts for layer in layers),
-        ]
+        [*(values for _, values in matrices), *vectors], dtype=np.float32
     )
     return (integers, floats) if is_sparse else (integers, floats, *rows)

@@ -40,6 +40,29 @@ def importance_weights(sample_prob: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     return counts / (n * sample_prob)
 
 
+def reweigh(
+    sample_prob: tf.Tensor, counts: tf.Tensor, growth: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Make draws from an earlier q stand for draws from the present one.
+
+    With w the weights of the draw, q ~ w, and w' = w `growth` those of now,
+    q' = q growth / sum_u q(u) growth(u). The sum is estimated by the mean over
+    the draws, and each draw counts q' / q times: self-normalised importance
+    weights, whose error vanishes as n grows.
+
+    Args:
+        sample_prob: [n_samples], q that was drawn with.
+        counts: [n_samples], draws of each; their sum is n.
+        growth: [n_samples], g now / g drawn with, > 0.
+
+    Returns:
+        q' and counts q' / q, [n_samples] each; the latter sum to n.
+    """
+    mean = tf.reduce_sum(counts * growth) / tf.reduce_sum(counts)
+    share = growth / mean
+    return sample_prob * share, counts * share
+
+
 def weighted_sum(
     values: tf.Tensor,
     indices: tf.Tensor,

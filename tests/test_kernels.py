@@ -164,6 +164,14 @@ def test_candidate_weights_equal_the_dense_formula(squared):
     assert cumulative[0] == 0 and np.all(scratch == 0)
 
 
+def test_running_sums_rise_whatever_the_weights():
+    weights = np.array([1e-30, 1.0, 1e-30, 2.0, 1e-300])
+    steps = np.diff(kernels.running_sums(weights))
+    assert np.all(steps > 0)
+    np.testing.assert_allclose(steps, weights, atol=4 * 2.0**-50)
+    assert np.all(kernels.inclusion_probabilities(steps, 4) > 0)
+
+
 def test_draw_places_follows_the_weights():
     weights = np.array([1.0, 5.0, 0.5, 3.5])
     uniforms = np.random.default_rng(0).random(50_000)

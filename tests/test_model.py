@@ -145,6 +145,30 @@ def test_w_g_step_is_lambda_times_the_analytic_gradient():
     )
 
 
+def test_w_g_steps_on_draws_of_an_earlier_g_go_to_the_least_variance():
+    """Steps between two evaluations of g, on 20,000 draws with g = 1."""
+    network = network_of(variance_layers="top", network_term="none")
+    network.compile(keras.optimizers.SGD(0.0), keras.optimizers.Adam(0.01))
+    inputs, labels = first_batch(network, samples_per_layer=(8, 20_000))
+    inputs["importance"] = tuple(map(tf.ones_like, inputs["sample_prob"]))
+    _, sampled = network.forward(inputs)
+    layer = sampled[-1]
+    moment = variance.second_moment(
+        layer.values, layer.indices, layer.hidden, layer.n_parents
+    )
+
+    def moment_over_q():
+        """Of Var = (sum_u c(u) / q(u) - |mu|^2) / n, what W_g bears on."""
+        q = layer.sample_prob * network.self_dependent(inputs["features"][1])
+        return float(tf.reduce_sum(moment / q) * tf.reduce_sum(q))
+
+    least = float(tf.reduce_sum(tf.sqrt(moment)) ** 2)
+    assert moment_over_q() > 1.1 * least
+    for _ in range(300):
+        network.train_step((inputs, labels))
+    assert moment_over_q() < 1.01 * least
+
+
 @pytest.mark.parametrize("term", ["none", "variance", "mean_logit"])
 @pytest.mark.parametrize("levels", ["top", "all"])
 def test_network_step_follows_class_loss_term_and_l2(term, levels):

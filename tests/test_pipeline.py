@@ -113,6 +113,30 @@ def test_g_is_refreshed_every_interval_and_without_lag(interval, expected):
     assert len(taken) == expected
 
 
+@pytest.mark.parametrize(
+    "options, tells",
+    [
+        ({"refresh_interval": 1}, False),
+        ({"refresh_interval": 0, "prefetch": 2}, False),
+        ({"refresh_interval": 3}, True),
+        ({"refresh_interval": 1, "prefetch": 2}, True),
+    ],
+)
+def test_element_tells_the_g_it_was_drawn_with_where_w_g_may_have_moved(
+    options, tells
+):
+    importance = iter(np.arange(1.0, 181.0).reshape(10, 18))
+    source = batches(importance_fn=lambda: next(importance), **options)
+    for step, (inputs, _) in enumerate(take(source, 6)):
+        assert ("importance" in inputs) == tells
+        if tells:
+            drawn = 18 * (step // options["refresh_interval"])
+            for g, nodes in zip(
+                inputs["importance"], inputs["nodes"], strict=False
+            ):
+                np.testing.assert_array_equal(g, drawn + 1 + nodes.numpy())
+
+
 def test_samplers_without_importance_are_never_refreshed():
     graph = training_graph(ring_graph())
 

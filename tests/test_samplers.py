@@ -377,6 +377,23 @@ def test_d4_zero_importance_is_refused_and_a_small_one_is_unbiased(name):
     np.testing.assert_allclose(mean, 102, rtol=1e-6)  # 34 x row sum 3.
 
 
+@pytest.mark.parametrize("name", [*LAYER_WISE, *LAYER_WISE_DISTINCT])
+def test_weights_beyond_rounding_keep_a_q_above_0(name):
+    """g from e^-20 to e^20; of a weighted star, edges from 1e-20 to 1."""
+    leaves = np.arange(1, 9)
+    entries = np.where(leaves < 3, 1.0, 1e-20).astype(np.float32)
+    star = sparse.coo_array((entries, (0 * leaves, leaves)), shape=(9, 9))
+    sampler = ALL[name](sparse.csr_array(star + star.T))
+    sampler.refresh(np.exp(np.where(np.arange(9) < 5, 20.0, -20.0)))
+    for seed in range(20):
+        sample = sampler.sample(np.array([0]), 5, np.random.default_rng(seed))
+        assert np.all(sample.sample_prob > 0)
+        assert np.isfinite(sample.sample_prob).all()
+        assert sample.counts.sum() == 5
+        if name in LAYER_WISE_DISTINCT and name != "iid_distinct":
+            assert {1, 2} <= set(sample.nodes)
+
+
 @pytest.mark.parametrize("replacement", [True, False])
 def test_d12_node_wise_with_fewer_neighbours_than_draws(replacement):
     sampler = NodeWiseSampler(PATH, 5, replacement)

@@ -125,6 +125,45 @@ def test_exact_gradient_equals_finite_differences_of_enumeration(layer):
     assert np.linalg.norm(difference) < 1e-6 * np.linalg.norm(numerical)
 
 
+@pytest.mark.parametrize("size", [0.1, 3.0])
+def test_gradient_from_many_draws_of_another_q_is_that_of_the_present(
+    layer, size
+):
+    """Draws in proportion to an earlier q, which many draws come close to."""
+    n = 1e9
+    nodes = np.arange(N_NODES)
+    present = layer[4]
+    earlier = present + size * np.array([1.0, -0.5, 0.3])
+    q = proposal(layer, earlier)
+    _, block = sampled_block(layer[0], q, nodes)
+    growth = np.exp(layer[2] @ (present - earlier))
+    sample_prob, counts = variance.reweigh(
+        block["sample_prob"], tf.constant(n * q), tf.constant(growth)
+    )
+    np.testing.assert_allclose(sample_prob, proposal(layer, present))
+    np.testing.assert_allclose(counts, n * sample_prob.numpy())
+    gradient = variance.exact_gradient(
+        moment_of(layer, nodes, block), sample_prob, counts
+    )
+    numerical = numerical_gradient(
+        lambda theta: enumerated_variance(layer, theta), present
+    )
+    np.testing.assert_allclose(
+        n * gradient.numpy() @ layer[2], N_DRAWS * numerical, rtol=1e-6
+    )
+
+
+def test_reweighing_by_equal_growth_changes_nothing(layer):
+    q = proposal(layer, layer[4])
+    _, block = sampled_block(layer[0], q, [0, 2, 2])
+    growth = tf.constant([7.0, 7.0], tf.float64)
+    sample_prob, counts = variance.reweigh(
+        block["sample_prob"], block["counts"], growth
+    )
+    np.testing.assert_allclose(sample_prob, q[[0, 2]])
+    np.testing.assert_allclose(counts, [1, 2])
+
+
 def test_paper_gradient_is_biased_but_points_the_same_way(layer):
     def gradient(nodes, block):
         return variance.paper_gradient(

@@ -36,6 +36,7 @@ _LOW_FIVE = np.uint32(31)
 
 _LARGE = 2**19  # Nodes whose float32 no second-level cache holds.
 _TINY = np.float32(1e-18)  # Its square is above 0 in float32.
+_LEAST = 2.0**-50  # Least step of a running sum, relative: above rounding.
 
 
 @kernel
@@ -269,7 +270,8 @@ def candidate_weights(
     """The neighbours of the parents and running sums of their weights.
 
     The column sums are float32: that halves the memory that is hit at random.
-    It rounds the weights, but draws and q follow the same rounded weights.
+    It rounds the weights, and `running_sums` says what becomes of the least,
+    but draws and q follow the same weights.
 
     Args:
         csr: The matrix.
@@ -314,7 +316,8 @@ def candidate_weights(
     for j in range(n_candidates):
         u = candidates[j]
         total = np.float64(column_sum[u])
-        running += (np.sqrt(total) if squared else total) * importance[u]
+        weight = (np.sqrt(total) if squared else total) * importance[u]
+        running += max(weight, _LEAST * running)
         cumulative[j + 1] = running
         column_sum[u] = 0.0
     return candidates[:n_candidates], cumulative
@@ -384,10 +387,15 @@ def draw_systematic(
 
 @kernel
 def running_sums(weights: Doubles) -> Doubles:
-    """Running sums from 0, [len(weights) + 1]."""
+    """Running sums from 0, [len(weights) + 1], each above the one before.
+
+    A weight that rounding would lose counts as 2^-50 of the sum before it, so
+    that whatever may be drawn has a q > 0.
+    """
     cumulative = np.zeros(len(weights) + 1, np.float64)
     for j in range(len(weights)):
-        cumulative[j + 1] = cumulative[j] + weights[j]
+        step = max(weights[j], _LEAST * cumulative[j])
+        cumulative[j + 1] = cumulative[j] + step
     return cumulative
 
 
