@@ -171,7 +171,8 @@ def normalize_adjacency(
         identity_weight: Multiple of the identity added after that.
 
     Returns:
-        [n_nodes, n_nodes] CSR float32 with sorted columns.
+        [n_nodes, n_nodes] CSR float32 with sorted columns and every value
+        > 0: what is 0 in float32, from very small weights, is no entry.
 
     Raises:
         ValueError: If `normalization` is unknown.
@@ -187,15 +188,18 @@ def normalize_adjacency(
             f"Received: normalization={normalization!r}"
         )
     if not two_hop:
-        return _scaled_with_loops(
+        normalized = _scaled_with_loops(
             adjacency, left, right, identity_weight, np.float32
         )
+        normalized.eliminate_zeros()
+        return normalized
     normalized = _scaled_with_loops(adjacency, left, right, 0.0, np.float64)
     normalized = normalized + normalized @ normalized
     if identity_weight:
         identity = sparse.eye_array(adjacency.shape[0])
         normalized = normalized + identity_weight * identity
     normalized = sparse.csr_array(normalized).astype(np.float32)
+    normalized.eliminate_zeros()
     normalized.sort_indices()
     return normalized
 

@@ -159,9 +159,10 @@ class Graph:
             node_ids: The user's names of the nodes, integers or strings.
             directed: Whether (u, v) and (v, u) are different entries. If not,
                 one of them stands for both and there is no notice.
-            weights: [n_entries] finite numbers above 0, or 0 for no edge,
-                which is left out with a notice. All entries of an edge, in
-                either direction, must have one weight. None: all are 1.
+            weights: [n_entries] numbers that are finite and above 0 in
+                float32, or 0 for no edge, which is left out with a notice.
+                All entries of an edge, in either direction, must have one
+                weight. None: all are 1.
 
         Raises:
             GraphError: If the input is inconsistent; the message names the
@@ -417,17 +418,18 @@ def _as_weights(
             f"weights: expected {len(sources)} numbers, one an entry. "
             f"Received: shape {array.shape}, dtype {array.dtype}"
         )
-    with np.errstate(over="ignore"):
-        array = array.astype(np.float32)
-    bad = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    with np.errstate(over="ignore", under="ignore"):
+        kept = array.astype(np.float32)
+    is_lost = (kept == 0) & (array != 0)
+    bad = np.flatnonzero(~(np.isfinite(kept) & (kept >= 0)) | is_lost)
     if bad.size:
         first = bad[0]
         raise GraphError(
-            f"weights: {bad.size} are negative or not finite in 32 bits; the "
-            f"first is {array[first]:g}, of entry {first}: "
-            f"[{sources[first]}, {targets[first]}]"
+            f"weights: {bad.size} are negative or not finite, or what 32 bits "
+            f"cannot hold; the first is {array[first]:g}, of entry {first}: "
+            f"[{sources[first]}, {targets[first]}]. Mend, drop or scale them"
         )
-    return array
+    return kept
 
 
 def _weigh(

@@ -107,3 +107,29 @@ def test_normalized_equals_the_dense_formula(
     np.testing.assert_allclose(received.toarray(), expected, rtol=1e-6)
     assert received.has_canonical_format
     assert received.dtype == np.float32
+
+
+@pytest.mark.parametrize("normalization", adjacency.NORMALIZATIONS)
+def test_what_float32_rounds_to_0_is_no_entry(normalization):
+    """A path 0-1-2: of two steps from 0 to 2 nothing is left of 1e-50."""
+    matrix = path_of(1e-25, 1e-25)
+    one_hop = adjacency.normalize_adjacency(matrix, normalization)
+    assert one_hop.nnz == 7
+    np.testing.assert_allclose(one_hop[[0], [1]], [1e-25], rtol=1e-6)
+    received = adjacency.normalize_adjacency(matrix, normalization, True)
+    np.testing.assert_array_equal(received.toarray() > 0, one_hop.toarray() > 0)
+    np.testing.assert_allclose(received.data, [2, *[3e-25, 3e-25, 2] * 2])
+    assert received.nnz == 7 and received.has_canonical_format
+
+
+def test_an_edge_beside_a_huge_one_may_be_rounded_to_0():
+    received = adjacency.normalize_adjacency(path_of(1e-35, 1e30))
+    expected = [[1, 0, 0], [0, 1e-30, 1], [0, 1, 1e-30]]
+    np.testing.assert_allclose(received.toarray(), expected, rtol=1e-6)
+    assert received.nnz == 5 and received.has_canonical_format
+
+
+def path_of(*weights):
+    """The path 0-1-2 with these weights."""
+    dense = np.diag(np.array(weights, np.float32), 1)
+    return sparse.csr_array(dense + dense.T)

@@ -349,7 +349,8 @@ def test_weights_go_through_normalisation_by_hand():
     [
         ([1, -1, 1], r"1 are negative.*first is -1, of entry 1: \[1, 2\]"),
         ([1, 1, np.nan], r"first is nan, of entry 2: \[2, 3\]"),
-        ([1e39, 1, 1], r"first is inf, of entry 0: \[0, 1\]"),
+        ([1e39, 1, 1], r"first is 1e\+39, of entry 0: \[0, 1\]"),
+        ([0, 1e-50, 1], "1 are .* 32 bits cannot hold; the first is 1e-50"),
         ([1, 1], "expected 3 numbers"),
         (["a", "b", "c"], "expected 3 numbers"),
     ],

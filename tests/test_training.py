@@ -482,6 +482,20 @@ def test_graph_without_test_nodes_gets_no_test_scores(tmp_path, monkeypatch):
     assert set(training.evaluate(config_of(tmp_path))) == {"validation"}
 
 
+@pytest.mark.parametrize("method", ["adapt", "iid", "node_wise", "full"])
+def test_weights_whose_product_is_0_in_float32_train(
+    tmp_path, monkeypatch, method
+):
+    graph = ring_graph()
+    matrix = graph.adjacency.copy()
+    matrix.data = np.full_like(matrix.data, 1e-25)
+    tiny = dataclasses.replace(graph, adjacency=matrix)
+    monkeypatch.setattr(training, "load_graph", lambda config: tiny)
+    words = {"epochs": 1, "method": method, "variance_weight": 0.0}
+    record = training.train(config_of(tmp_path, two_hop=True, **words))
+    assert np.isfinite(record["val_loss"])
+
+
 # Divergence.
 
 
