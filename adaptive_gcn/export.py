@@ -25,6 +25,7 @@ from adaptive_gcn import (
     prepared,
     propagation,
     run_folder,
+    same_run,
     targets,
     training,
     versions,
@@ -51,8 +52,8 @@ def export(config: Config) -> str:
         A line for people: what was written, and where.
 
     Raises:
-        RunFolderError: If the run cannot be read, its weights do not give
-            its validation accuracy, or the folder cannot be written.
+        RunFolderError: If the run cannot be read or is another one, see
+            `same_run`, or the folder cannot be written.
         DataError: If the graph's ids cannot be looked up in a model, or it
             has no validation nodes.
     """
@@ -61,12 +62,12 @@ def export(config: Config) -> str:
     run_folder.make_writable(base, f"--export_dir={base.parent}")
     with tf.device("CPU"), tempfile.TemporaryDirectory() as scratch:
         graph = loading.load(config)
+        nodes = same_run.nodes_to_compare(graph, Path(config.output_dir))
         network = training.build_model(config, graph)
         training.load_weights(network, config)
         served = build(config, graph, network, Path(scratch))
-        nodes = node_choice.nodes_to_compare(graph, Path(config.output_dir))
         accuracy = _accuracy(served, graph, nodes)
-        training.check_same_as_trained(Path(config.output_dir), accuracy)
+        same_run.check_accuracy(Path(config.output_dir), accuracy)
         signatures = signatures_of(served, config)
         with versions.unfinished(base) as folder:
             with _told_as_of_files(base):

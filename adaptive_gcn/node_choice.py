@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from adaptive_gcn import run_folder
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import Graph
 
@@ -77,18 +76,3 @@ def _lines(path: Path) -> list[str]:
             f"one id a line; it cannot be read ({error})"
         ) from error
     return text.split("\n")
-
-
-def nodes_to_compare(graph: Graph, folder: Path) -> npt.NDArray[np.int64]:
-    """The validation nodes, by which the weights of a run are known again.
-
-    Raises:
-        DataError: If there are none, and `folder` has the result of a run.
-    """
-    if not len(graph.val_nodes) and (folder / run_folder.RESULT).exists():
-        raise DataError(
-            f"{graph.name}: expected the validation nodes of the run, to see "
-            "that its weights still do what they did. Received none; give the "
-            "graph with the split of the run"
-        )
-    return graph.val_nodes

@@ -11,7 +11,7 @@ import pyarrow as pa
 import tensorflow as tf
 from pyarrow import csv, parquet
 
-from adaptive_gcn import node_choice, run_folder, targets, training
+from adaptive_gcn import node_choice, run_folder, same_run, targets, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets.new_file import new_file
 from adaptive_gcn.graph import Graph
@@ -28,9 +28,8 @@ def predict(config: Config) -> str:
         A line for people: what was written, and where.
 
     Raises:
-        RunFolderError: If the run cannot be read, its weights do not give
-            its validation accuracy, or the file is there and `overwrite` is
-            false.
+        RunFolderError: If the run cannot be read or is another one, see
+            `same_run`, or the file is there and `overwrite` is false.
         DataError: If a listed id is none of the graph's, or it has no
             validation nodes.
     """
@@ -73,9 +72,9 @@ def _columns(
     network = training.build_model(config, graph)
     training.load_weights(network, config)
     full = training.full_propagation(config, graph)
-    compared = node_choice.nodes_to_compare(graph, Path(config.output_dir))
+    compared = same_run.nodes_to_compare(graph, Path(config.output_dir))
     logits = full.logits(network, np.concatenate([nodes, compared]))
-    training.check_same_as_trained(
+    same_run.check_accuracy(
         Path(config.output_dir),
         targets.accuracy(graph.labels[compared], logits[len(nodes) :]),
     )

@@ -35,6 +35,7 @@ from adaptive_gcn import (
     propagation,
     resume,
     run_folder,
+    same_run,
     targets,
     watching,
 )
@@ -47,8 +48,6 @@ from adaptive_gcn.sampling import importance, samplers
 from adaptive_gcn.stopping import StopSignals
 
 _LOG = logging.getLogger(__name__)
-
-SAME_ACCURACY = 5e-3  # A tie may turn between machines; settings move more.
 
 # What a user can cause and mend: one line and no traceback.
 USER_ERRORS = (
@@ -163,25 +162,26 @@ def evaluate(config: Config) -> dict[str, Any]:
     Raises:
         run_folder.RunFolderError: If the folder holds no weights, those of
             another network, or an evaluation and `overwrite` is false; or if
-            the graph has other training or validation nodes.
-        DataError: If there is no labelled node to score.
+            the run is another one, see `same_run`.
+        DataError: If there is no labelled node to score, or no validation
+            node.
     """
     with on_device(config.device):
         folder = Path(config.output_dir)
         _check_no_evaluation(folder, config.overwrite)
         graph = load_graph(config)
+        compared = same_run.nodes_to_compare(graph, folder)
         network = build_model(config, graph)
         load_weights(network, config)
-        _check_same_split(folder, graph)
         full = full_propagation(config, graph)
         record = {
             name: _scores_by_class(network, full, graph, nodes)
             for name, nodes in _parts(config, graph).items()
         }
         validation = record.get("validation") or dataclasses.asdict(
-            score(network, full, graph, graph.val_nodes)
+            score(network, full, graph, compared)
         )
-        check_same_as_trained(folder, validation["accuracy"])
+        same_run.check_accuracy(folder, validation["accuracy"])
         for name, scores in record.items():
             table = confusion.as_text(scores["classes"])
             _LOG.info("classes of %s nodes:\n%s", name, table)
@@ -235,38 +235,6 @@ def _check_no_evaluation(folder: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         raise run_folder.RunFolderError(
             f"{path}: an earlier evaluation; give --overwrite to replace it"
-        )
-
-
-def _check_same_split(folder: Path, graph: Graph) -> None:
-    """Refuse to score nodes that the run learned from as if it had not."""
-    path = folder / run_folder.RESULT
-    if not path.exists():
-        return
-    trained = run_folder.read_json(path).get("selection_checksum")
-    if trained not in (None, graph_digest.of_selection(graph)):
-        raise run_folder.RunFolderError(
-            f"{path}: the run had other training or validation nodes than "
-            f"{graph.name} has now; give the graph with the split of the run"
-        )
-
-
-def check_same_as_trained(folder: Path, val_accuracy: float) -> None:
-    """Refuse a network that does not do what the run in `folder` recorded.
-
-    Settings changed by hand would give another network in silence.
-
-    Raises:
-        run_folder.RunFolderError: If its validation accuracy is another one.
-    """
-    path = folder / run_folder.RESULT
-    if not path.exists():
-        return
-    trained = run_folder.read_json(path).get("val_accuracy")
-    if trained is None or abs(trained - val_accuracy) > SAME_ACCURACY:
-        raise run_folder.RunFolderError(
-            f"{path}: has validation accuracy {trained}, but now it is "
-            f"{val_accuracy:.4f}; settings, weights or data have changed"
         )
 
 

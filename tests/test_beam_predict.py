@@ -355,6 +355,10 @@ def test_other_accuracy_than_the_runs_leaves_nothing(settings, tmp_path):
     before = sorted(tmp_path.iterdir())
     with pytest.raises(run_folder.RunFolderError, match="have changed"):
         predicted(config, tmp_path / "bad")
+    other = {"val_accuracy": accuracy, "selection_checksum": 1}
+    run_folder.write_json(result, other)
+    with pytest.raises(run_folder.RunFolderError, match="other training or"):
+        predicted(config, tmp_path / "bad")
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -29,6 +29,7 @@ NUMPY_HALF = (
     "prepared",
     "resume",
     "run_folder",
+    "same_run",
     "split_rule",
     "stopping",
     "versions",

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from pyarrow import parquet
 
-from adaptive_gcn import predict, run_folder, training
+from adaptive_gcn import export, loading, predict, run_folder, training
 from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.errors import DataError
 from tests.helpers import ring_graph, trained
@@ -207,11 +207,24 @@ def test_a_folder_in_place_of_the_file_is_refused_first(run, tmp_path):
         predict.predict(dataclasses.replace(config, **words))
 
 
-def test_evaluation_of_another_split_is_refused(run, monkeypatch):
+# The same run.
+
+
+@pytest.mark.parametrize(
+    "work", [training.evaluate, predict.predict, export.export]
+)
+def test_another_split_is_refused_by_all_alike(
+    run, tmp_path, monkeypatch, work
+):
     config, graph = run
     swapped = graph.with_split(
         graph.test_nodes, graph.val_nodes, graph.train_nodes
     )
     monkeypatch.setattr(training, "load_graph", lambda config: swapped)
-    with pytest.raises(run_folder.RunFolderError, match="other training or"):
-        training.evaluate(dataclasses.replace(config, overwrite=True))
+    monkeypatch.setattr(loading, "load", lambda config: swapped)
+    words = {"overwrite": True, "predictions": str(tmp_path / "x.csv")}
+    with pytest.raises(
+        run_folder.RunFolderError, match="result.json: the run had other train"
+    ):
+        work(dataclasses.replace(config, **words, export_dir=str(tmp_path)))
+    assert not [each for each in tmp_path.rglob("*") if each.is_file()]

@@ -67,17 +67,19 @@ def predict(
     Raises:
         ConfigError: If the run has attention over two hops, or there is no
             such runner.
-        RunFolderError: If the run cannot be read, its weights do not give its
-            validation accuracy, or `folder` cannot be used.
-        DataError: If the graph cannot be read, or a listed id is none of its.
+        RunFolderError: If the run cannot be read or is another one, see
+            `same_run`, or `folder` cannot be used.
+        DataError: If the graph cannot be read, has no validation nodes, or a
+            listed id is none of its.
     """
-    from adaptive_gcn import node_choice, training
+    from adaptive_gcn import node_choice, same_run
     from adaptive_gcn.beam import outputs, propagate
 
     _check_supported(config)
     outputs.check_free(folder, config.overwrite)
     run = propagate.Run(config, uuid.uuid4().hex)
     graph, _ = run.graph, run.network  # What cannot be read shows here.
+    same_run.nodes_to_compare(graph, Path(config.output_dir))
     nodes = config.nodes or "all"
     if nodes not in _PARTS:
         nodes = node_choice.chosen_nodes(graph, nodes)
@@ -92,7 +94,7 @@ def predict(
                 | "outputs" >> outputs.WriteOutputs(task, nodes, temporary)
             )
         accuracy, n_rows = outputs.read_counts(temporary)
-        training.check_same_as_trained(Path(config.output_dir), accuracy)
+        same_run.check_accuracy(Path(config.output_dir), accuracy)
         outputs.publish(temporary, folder)
     finally:
         outputs.remove(temporary)

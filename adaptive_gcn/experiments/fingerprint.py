@@ -36,6 +36,7 @@ _OTHER_MODULES = {
     "predict.py",
     "resume.py",
     "run_folder.py",
+    "same_run.py",
     "served_model.py",
     "stopping.py",
     "versions.py",
