@@ -20,7 +20,7 @@ def ids_of(graph: Graph, nodes: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
 
 
 def chosen_nodes(graph: Graph, choice: str) -> npt.NDArray[np.int64]:
-    """The nodes of `graph` that `choice` names, in its order.
+    """The nodes of `graph` that `choice` names, in its order, repeats too.
 
     Args:
         graph: The graph.

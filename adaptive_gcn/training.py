@@ -196,7 +196,7 @@ def _parts(config: Config, graph: Graph) -> dict[str, npt.NDArray[np.int64]]:
         if not config.evaluate_test or not len(graph.test_nodes):
             del parts["test"]
         return parts
-    nodes = node_choice.chosen_nodes(graph, config.nodes)
+    nodes = _each_once(node_choice.chosen_nodes(graph, config.nodes))
     labelled = nodes[graph.labelled()[nodes]]
     if not len(labelled):
         raise DataError(f"--nodes={config.nodes}: no labelled node to score")
@@ -208,6 +208,18 @@ def _parts(config: Config, graph: Graph) -> dict[str, npt.NDArray[np.int64]]:
         )
     names = {"val": "validation", **{n: n for n in ("all", "train", "test")}}
     return {names.get(config.nodes, "listed"): labelled}
+
+
+def _each_once(nodes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The nodes in their order, without repeats: a repeat has no new answer."""
+    _, first = np.unique(nodes, return_index=True)
+    if len(first) < len(nodes):
+        _LOG.warning(
+            "%d of %d listed nodes are there again; each is scored once",
+            len(nodes) - len(first),
+            len(nodes),
+        )
+    return nodes[np.sort(first)]
 
 
 def _scores_by_class(

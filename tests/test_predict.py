@@ -199,6 +199,27 @@ def test_evaluation_leaves_out_nodes_without_label(
         training.evaluate(dataclasses.replace(config, **words))
 
 
+def test_a_node_listed_again_is_scored_once_and_predicted_again(
+    run, tmp_path, caplog
+):
+    config, _ = run
+    records = []
+    for ids in ([9, 3, 5], [9, 3, 9, 5, 9]):
+        listed = tmp_path / "ids"
+        listed.write_text("\n".join(NAMES[ids]))
+        words = {"nodes": str(listed), "overwrite": True}
+        again = dataclasses.replace(config, **words)
+        records.append(training.evaluate(again))
+    assert np.sum(records[0]["listed"]["confusion"]) == 3
+    assert records[0] == records[1]
+    assert caplog.text.count("2 of 5 listed nodes are there again") == 1
+    path = tmp_path / "x.csv"
+    predict.predict(dataclasses.replace(again, predictions=str(path)))
+    with open(path, newline="") as file:
+        found = [row["id"] for row in csv.DictReader(file)]
+    assert found == NAMES[[9, 3, 9, 5, 9]].tolist()
+
+
 def test_a_folder_in_place_of_the_file_is_refused_first(run, tmp_path):
     config, _ = run
     (tmp_path / "x.csv").mkdir()
