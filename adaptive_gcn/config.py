@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,13 @@ LATER = (
     "missing_features",
     "split_seed",
 )
+
+
+def later_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags that came after a run's settings were stored: what they were."""
+    defaults = {each.name: each.default for each in dataclasses.fields(Config)}
+    return {name: defaults[name] for name in LATER if name not in stored}
+
 
 PREDICTION_FORMATS = (".csv", ".parquet")
 
@@ -330,8 +338,9 @@ class Config:
     )
     refresh_interval: int = _option(
         1,
-        "steps between two evaluations of g for all nodes; above 1 g is "
-        "stale, which costs variance, never bias",
+        "steps between two evaluations of g for all nodes; above 1 g lags: "
+        "the layer's estimate stays unbiased, W_g's gradient, weighed by g now "
+        "/ g drawn with, is consistent but not unbiased",
         low=1,
     )
     prefetch: int = _option(

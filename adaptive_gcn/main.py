@@ -24,6 +24,7 @@ from adaptive_gcn.config import (
     PLACES,
     Config,
     describe_range,
+    later_settings,
 )
 from adaptive_gcn.errors import one_line
 
@@ -167,7 +168,7 @@ def _settings_of_run(path: Path) -> dict[str, Any]:
             f"{path}: has {unknown}, unknown to this version; expected the "
             "settings of a run of this version or an earlier one"
         )
-    later = run_folder.later_settings(stored)
+    later = later_settings(stored)
     if later:
         words = " ".join(f"--{name}={value}" for name, value in later.items())
         logging.info("%s: from before some flags: taken as %s", path, words)

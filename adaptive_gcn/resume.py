@@ -13,7 +13,7 @@ from typing import Any
 
 from adaptive_gcn import checkpoint_file, run_folder
 from adaptive_gcn.checkpoint_file import Arrays, CheckpointError
-from adaptive_gcn.config import PLACES, Config
+from adaptive_gcn.config import PLACES, Config, later_settings
 from adaptive_gcn.graph import Graph
 from adaptive_gcn.graph_digest import digest
 
@@ -81,7 +81,7 @@ def snapshot(config: Config, graph: Graph, folder: Path) -> Snapshot | None:
 def _check_settings(
     path: Path, stored: Mapping[str, Any], config: Config
 ) -> None:
-    known = run_folder.later_settings(stored) | dict(stored)
+    known = later_settings(stored) | dict(stored)
     wrong = [
         f"--{name}={value} (there: {known.get(name)})"
         for name, value in settings_of(config).items()

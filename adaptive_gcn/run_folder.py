@@ -7,7 +7,6 @@ all of it or nothing. No TensorFlow here.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import itertools
 import json
@@ -16,13 +15,12 @@ import os
 import platform
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import adaptive_gcn
-from adaptive_gcn.config import LATER, Config
 
 RESULT = "result.json"
 HISTORY = "history.csv"
@@ -136,12 +134,6 @@ def _lock(descriptor: int, folder: Path, named: str) -> None:
         ) from error
     except OSError as error:  # Some network file systems have no such locks.
         _LOG.warning("%s: cannot be locked (%s); use it once", folder, error)
-
-
-def later_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Flags that came after a run's settings were stored: what they were."""
-    defaults = {each.name: each.default for each in dataclasses.fields(Config)}
-    return {name: defaults[name] for name in LATER if name not in stored}
 
 
 def remove_leftovers(folder: Path) -> None:

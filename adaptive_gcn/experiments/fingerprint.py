@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import adaptive_gcn
-from adaptive_gcn import run_folder
-from adaptive_gcn.config import PLACES, Config
+from adaptive_gcn.config import PLACES, Config, later_settings
 
 _PACKAGE = Path(adaptive_gcn.__file__).parent
 # What the numbers of a run do not depend on: how runs are started, logged,
@@ -82,7 +81,7 @@ _FREE = {*PLACES, "block_entries"}
 
 def of_run(config: Config) -> dict[str, str]:
     """Short hashes of the code and of the settings that a run depends on."""
-    later = run_folder.later_settings({})
+    later = later_settings({})
     settings = {
         name: value
         for name, value in config.as_dict().items()
