@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,21 +42,20 @@ _SEARCH_TEXT = (
 
 def best_test(results: Path) -> Section | None:
     """What choosing the epoch on the test nodes would have shown."""
-    runs = captions.runs_of(results, GROUPS["figure2"]())
-    if not runs:
+    read = functools.partial(
+        summarize,
+        results,
+        accuracy=lambda run: max(run["curves"]["test_accuracy"]),
+    )
+    summaries = [each for each in map(read, GROUPS["figure2"]()) if each.n]
+    if not summaries:
         return None
-    summaries = [
-        summarize(
-            results, cell, lambda run: max(run["curves"]["test_accuracy"])
-        )
-        for cell in runs
-    ]
     return Section(
         "Appendix T: best test epoch",
         _T_TEXT,
         tables.HEADER[:7],
         [tables.row_of(each, each)[:7] for each in summaries],
-        settings=captions.settings_of(runs),
+        settings={each.cell.name: each.settings for each in summaries},
     )
 
 
