@@ -41,7 +41,7 @@ def accuracy(
     A label is predicted where its logit is above 0.
     """
     if labels.ndim == 2:
-        return f1_scores(labels, logits)[0]
+        return _f1("micro", *_decisions(labels, logits))
     return float(np.mean(np.argmax(logits, axis=1) == labels))
 
 
@@ -49,18 +49,22 @@ def f1_scores(
     labels: npt.NDArray[np.int64], logits: npt.NDArray[np.float32]
 ) -> tuple[float, float]:
     """F1 over all decisions, and the mean of the classes' F1."""
+    decisions = _decisions(labels, logits)
+    return _f1("micro", *decisions), _f1("macro", *decisions)
+
+
+def _decisions(labels: Any, logits: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """True and predicted, [n, n_classes] of 0 and 1."""
     if labels.ndim == 2:
-        truth = tf.cast(labels, tf.float32)
-        predicted = tf.cast(logits > 0, tf.float32)
-    else:
-        n_classes = logits.shape[1]
-        truth = tf.one_hot(labels, n_classes)
-        predicted = tf.one_hot(tf.argmax(logits, axis=1), n_classes)
-    micro, macro = (
-        float(keras.metrics.F1Score(average, threshold=0.5)(truth, predicted))
-        for average in ("micro", "macro")
-    )
-    return micro, macro
+        return tf.cast(labels, tf.float32), tf.cast(logits > 0, tf.float32)
+    n_classes = logits.shape[1]
+    predicted = tf.one_hot(tf.argmax(logits, axis=1), n_classes)
+    return tf.one_hot(labels, n_classes), predicted
+
+
+def _f1(average: str, truth: tf.Tensor, predicted: tf.Tensor) -> float:
+    metric = keras.metrics.F1Score(average, threshold=0.5)
+    return float(metric(truth, predicted))
 
 
 def roc_auc(
