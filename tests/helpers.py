@@ -8,6 +8,17 @@ import pytest
 
 from adaptive_gcn.graph import Graph
 
+# Of a run of seconds, on 90 nodes of which 40 train.
+SMALL_RUN = {
+    "synthetic_nodes": 90,
+    "synthetic_features": 30,
+    "synthetic_classes": 3,
+    "samples_per_layer": (8,),
+    "batch_size": 16,
+    "epochs": 2,
+    "learning_rate": 0.01,
+}
+
 
 def ring_graph(n_nodes=30, n_features=6, n_classes=3, seed=0, sparse=None):
     """A ring with chords, random features, a split of 60/20/20."""

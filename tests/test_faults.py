@@ -15,17 +15,9 @@ import pytest
 from adaptive_gcn import callbacks, checkpoint_file, run_folder, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.run_folder import RunFolderError
+from tests.helpers import SMALL_RUN
 
-SETTINGS = {
-    "synthetic_nodes": 90,
-    "synthetic_features": 30,
-    "synthetic_classes": 3,
-    "samples_per_layer": (8,),
-    "batch_size": 16,
-    "epochs": 5,
-    "learning_rate": 0.01,
-    "checkpoint_seconds": 0.0,
-}
+SETTINGS = {**SMALL_RUN, "epochs": 5, "checkpoint_seconds": 0.0}
 
 
 def config_of(folder, **changes):

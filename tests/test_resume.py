@@ -18,16 +18,16 @@ from adaptive_gcn import checkpoint_file, graph_digest, resume, training
 from adaptive_gcn.checkpoint_file import CheckpointError
 from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.run_folder import RunFolderError
-from tests.helpers import ring_graph, with_several_labels, with_weights
+from tests.helpers import (
+    SMALL_RUN,
+    ring_graph,
+    with_several_labels,
+    with_weights,
+)
 
 SETTINGS = {
-    "synthetic_nodes": 90,
-    "synthetic_features": 30,
-    "synthetic_classes": 3,
-    "samples_per_layer": (8,),
-    "batch_size": 16,
+    **SMALL_RUN,
     "epochs": 6,
-    "learning_rate": 0.01,
     "sampler_learning_rate": 0.1,
     "dropout": 0.5,
     "checkpoint_seconds": 0.0,

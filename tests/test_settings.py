@@ -9,17 +9,9 @@ import pytest
 
 from adaptive_gcn import training
 from adaptive_gcn.config import PLACES, Config
+from tests.helpers import SMALL_RUN
 
-BASE = {
-    "synthetic_nodes": 90,
-    "synthetic_features": 30,
-    "synthetic_classes": 3,
-    "samples_per_layer": (8,),
-    "batch_size": 16,
-    "epochs": 2,
-    "learning_rate": 0.01,
-    "sampler_learning_rate": 0.1,
-}
+BASE = {**SMALL_RUN, "sampler_learning_rate": 0.1}
 # Other values, and what they need besides.
 CHANGES = {
     "seed": [{"seed": 1}],

@@ -20,18 +20,9 @@ from scipy import sparse
 from adaptive_gcn import callbacks, fitting, pipeline, run_folder, training
 from adaptive_gcn.config import Config, ConfigError
 from adaptive_gcn.graph import Graph, GraphError, normalize_adjacency
-from tests.helpers import ring_graph
+from tests.helpers import SMALL_RUN, ring_graph
 
-# 90 nodes of which 40 train.
-SETTINGS = {
-    "synthetic_nodes": 90,
-    "synthetic_features": 30,
-    "synthetic_classes": 3,
-    "samples_per_layer": (8,),
-    "batch_size": 16,
-    "epochs": 3,
-    "learning_rate": 0.01,
-}
+SETTINGS = {**SMALL_RUN, "epochs": 3}
 RECORD_KEYS = {
     "best_epoch",
     "epochs",

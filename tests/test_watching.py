@@ -7,19 +7,11 @@ import pytest
 
 from adaptive_gcn import training, watching
 from adaptive_gcn.config import Config, ConfigError
-
-SETTINGS = {
-    "synthetic_nodes": 90,
-    "synthetic_features": 30,
-    "synthetic_classes": 3,
-    "samples_per_layer": (8,),
-    "batch_size": 16,
-    "epochs": 2,
-}
+from tests.helpers import SMALL_RUN
 
 
 def config_of(folder, **changes):
-    return Config(**{**SETTINGS, "output_dir": str(folder), **changes})
+    return Config(**{**SMALL_RUN, "output_dir": str(folder), **changes})
 
 
 def test_missing_tensorboard_is_told_before_anything_is_done(
