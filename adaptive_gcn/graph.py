@@ -331,7 +331,14 @@ def _as_labels(labels: npt.ArrayLike) -> npt.NDArray[np.int64]:
     array = np.asarray(labels)
     if array.ndim == 2 and array.dtype.kind in "iub":
         return np.array(array, np.int64)
-    return _as_ids(labels, "labels")
+    if array.size and (array.dtype.kind not in "iu" or array.ndim != 1):
+        raise GraphError(
+            "labels: expected [n_nodes] integers, negative where unknown, or "
+            "[n_nodes, n_classes] of 0 and 1. Received: shape "
+            f"{array.shape}, dtype {array.dtype}. Number the classes from 0; "
+            "class_names tells what they are called"
+        )
+    return np.array(array, np.int64).reshape(-1)
 
 
 def _as_classes(

@@ -255,10 +255,12 @@ def test_labels_from_0_are_taken_without_a_word(caplog):
         ([0.0] * 6, r"shape \(6,\), dtype float64"),
         (np.eye(6), r"shape \(6, 6\), dtype float64"),
         ([True] * 6, r"shape \(6,\), dtype bool"),
+        ([*"abcabc"], r"shape \(6,\), dtype <U1"),
     ],
 )
 def test_labels_of_another_form_are_refused(labels, received):
-    with pytest.raises(GraphError, match=f"labels: expected.*{received}"):
+    message = f"labels: expected .* integers, .*{received}. Number the classes"
+    with pytest.raises(GraphError, match=message):
         make(labels=labels)
 
 
