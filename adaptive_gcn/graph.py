@@ -198,10 +198,25 @@ class Graph:
             GraphError: If they do not fit the graph, or are not finite.
         """
         _check_features(features, self.n_nodes, self.store)
-        graph = copy.copy(self)
-        object.__setattr__(graph, "features", features)
-        _freeze(graph)
-        return graph
+        return _changed(self, features=features)
+
+    def with_adjacency(
+        self, adjacency: sparse.csr_array, edge_statistics: EdgeStatistics
+    ) -> Graph:
+        """This graph with other edges, which alone are checked.
+
+        Raises:
+            GraphError: If they do not fit the nodes, or the class's conditions.
+        """
+        _check_adjacency(adjacency)
+        if adjacency.shape[0] != self.n_nodes:
+            raise GraphError(
+                f"adjacency: {adjacency.shape[0]} rows, graph: {self.n_nodes} "
+                "nodes"
+            )
+        return _changed(
+            self, adjacency=adjacency, edge_statistics=edge_statistics
+        )
 
     def with_split(
         self,
@@ -215,15 +230,13 @@ class Graph:
             GraphError: If a node is outside the graph, has no label, or is
                 in two parts.
         """
-        graph = copy.copy(self)
-        for name, nodes in (
-            ("train_nodes", train_nodes),
-            ("val_nodes", val_nodes),
-            ("test_nodes", test_nodes),
-        ):
-            object.__setattr__(graph, name, _as_ids(nodes, name))
+        graph = _changed(
+            self,
+            train_nodes=_as_ids(train_nodes, "train_nodes"),
+            val_nodes=_as_ids(val_nodes, "val_nodes"),
+            test_nodes=_as_ids(test_nodes, "test_nodes"),
+        )
         _check_split(graph)
-        _freeze(graph)
         return graph
 
     @property
@@ -654,6 +667,15 @@ def _check_node_ids(node_ids: npt.NDArray[Any] | None, n_nodes: int) -> None:
             f"node_ids: {repeated.size} repeat an earlier one, the first is "
             f"{repeated[0]!r}"
         )
+
+
+def _changed(graph: Graph, **values: Any) -> Graph:
+    """The graph with other values, which are not checked here."""
+    graph = copy.copy(graph)
+    for name, value in values.items():
+        object.__setattr__(graph, name, value)
+    _freeze(graph)
+    return graph
 
 
 def _freeze(graph: Graph) -> None:

@@ -8,6 +8,8 @@ import pytest
 from scipy import sparse
 
 from adaptive_gcn import features as features_module
+from adaptive_gcn import graph as graph_module
+from adaptive_gcn.adjacency import induced_adjacency
 from adaptive_gcn.features import FeatureRows
 from adaptive_gcn.graph import (
     DataError,
@@ -415,6 +417,23 @@ def test_constructor_refuses_what_breaks_an_invariant(changes, message):
     value = sparse.csr_array(value) if key == "adjacency" else value
     with pytest.raises(GraphError, match=message):
         direct(**{key: value})
+
+
+def test_other_edges_are_checked_and_leave_the_rest(monkeypatch):
+    graph = make()
+    monkeypatch.setattr(graph_module, "_check_features", None)
+    ring = sparse.csr_array(np.roll(np.eye(6, dtype=np.float32), 1, axis=1))
+    matrix, counts = sparse.csr_array(ring + ring.T), EdgeStatistics(6, 0, 0, 6)
+    other = graph.with_adjacency(matrix, counts)
+    assert other.adjacency is matrix and not matrix.data.flags.writeable
+    assert other.statistics()["reversed_added"] == 6
+    assert other.features is graph.features and other.labels is graph.labels
+    np.testing.assert_array_equal(graph.adjacency.toarray(), ADJACENCY)
+    with pytest.raises(GraphError, match="expected a symmetric matrix"):
+        graph.with_adjacency(ring, counts)
+    five = induced_adjacency(matrix, np.arange(5))
+    with pytest.raises(GraphError, match="adjacency: 5 rows, graph: 6 nodes"):
+        graph.with_adjacency(five, counts)
 
 
 @pytest.mark.parametrize("convert", [np.array, sparse.csr_array])

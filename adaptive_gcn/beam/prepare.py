@@ -11,7 +11,6 @@ same rows in single files.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import pathlib
 import tempfile
@@ -117,10 +116,9 @@ class Preparation:
             self._faults,
         )
         self._tell(found)
-        graph = dataclasses.replace(
-            graph,
-            adjacency=self._adjacency(),
-            edge_statistics=EdgeStatistics(
+        graph = graph.with_adjacency(
+            self._adjacency(),
+            EdgeStatistics(
                 entries=found.counts.get("entries", 0)
                 - found.counts.get("zeros", 0),
                 duplicates=found.counts.get("duplicates", 0),
