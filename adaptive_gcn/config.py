@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from adaptive_gcn.self_dependent import FORMS
 from adaptive_gcn.split_rule import SplitRule
 
 PAPER_VARIANCE_WEIGHT = 0.5  # lambda of Eq. (10), Sec. 4.2.
@@ -334,7 +335,7 @@ class Config:
         "exp",
         "g: linear is |W_g x| + a floor; relu1 is relu(W_g x) + 1; "
         "exp(W_g x); softplus(W_g x + 1)",
-        ("linear", "relu1", "exp", "softplus"),
+        FORMS,
     )
     refresh_interval: int = _option(
         1,

@@ -13,10 +13,7 @@ import keras
 import tensorflow as tf
 
 from adaptive_gcn import feature_ops, variance
-
-LINEAR_FLOOR = 1e-3  # Keeps |W_g x| away from 0, where q would vanish.
-LIMIT = 20.0  # W_g x is held in [-20, 20] before exp and softplus.
-SELF_DEPENDENT_FORMS = ("linear", "relu1", "exp", "softplus")
+from adaptive_gcn.self_dependent import FORMS, LIMIT, LINEAR_FLOOR
 
 
 @keras.saving.register_keras_serializable(package="adaptive_gcn")
@@ -54,10 +51,9 @@ class SelfDependentFunction(keras.layers.Layer):
         self, form: str = "linear", initializer: Any = None, **kwargs: Any
     ):
         super().__init__(**kwargs)
-        if form not in SELF_DEPENDENT_FORMS:
+        if form not in FORMS:
             raise ValueError(
-                f"`form` must be one of {SELF_DEPENDENT_FORMS}. "
-                f"Received: form={form!r}"
+                f"`form` must be one of {FORMS}. Received: form={form!r}"
             )
         if initializer is None:
             kinked = form in ("linear", "relu1")

@@ -36,6 +36,7 @@ from adaptive_gcn import (
     resume,
     run_folder,
     same_run,
+    self_dependent,
     targets,
     watching,
 )
@@ -44,7 +45,7 @@ from adaptive_gcn.check_data import check_trainable
 from adaptive_gcn.config import PLACES, Config, ConfigError
 from adaptive_gcn.errors import DataError
 from adaptive_gcn.graph import Graph, training_graph
-from adaptive_gcn.sampling import importance, samplers
+from adaptive_gcn.sampling import samplers
 from adaptive_gcn.stopping import StopSignals
 
 _LOG = logging.getLogger(__name__)
@@ -322,7 +323,7 @@ def build_batches(
         values = w_g.numpy()[:, 0]
         if not np.all(np.isfinite(values)):
             raise callbacks.TrainingDivergedError("W_g is not finite")
-        return importance.self_importance(
+        return self_dependent.self_importance(
             features, values, config.self_dependent
         )
 

@@ -30,6 +30,7 @@ NUMPY_HALF = (
     "resume",
     "run_folder",
     "same_run",
+    "self_dependent",
     "split_rule",
     "stopping",
     "versions",

@@ -190,9 +190,9 @@ def test_fewer_training_nodes_than_a_batch_make_one_batch(
     sizes = []
     pack = pipeline._pack
 
-    def count(layers, nodes, labels, rows):
+    def count(layers, nodes, vectors, labels, rows):
         sizes.append(len(labels))
-        return pack(layers, nodes, labels, rows)
+        return pack(layers, nodes, vectors, labels, rows)
 
     monkeypatch.setattr(pipeline, "_pack", count)
     config = config_of(

@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from adaptive_gcn import run_folder, training
+from adaptive_gcn import run_folder, self_dependent, training
 from adaptive_gcn.config import Config
 from adaptive_gcn.graph import Graph, normalize_adjacency, training_graph
-from adaptive_gcn.sampling import importance, samplers
+from adaptive_gcn.sampling import samplers
 
 OPTIMUM = "optimum"
 
@@ -220,7 +220,9 @@ def _layers(config: Config, graph: Graph, network: Any) -> dict[str, Layer]:
     kernel = network.convolutions[0].kernel.numpy()
     hidden = np.maximum(matrix @ (train.features @ kernel), 0)  # Eq. (1)
     w_g = network.self_dependent.w_g.numpy()[:, 0]
-    g = importance.self_importance(train.features, w_g, config.self_dependent)
+    g = self_dependent.self_importance(
+        train.features, w_g, config.self_dependent
+    )
     return {
         "top": Layer(matrix, hidden, g),
         "bottom": Layer(matrix, train.features, g),

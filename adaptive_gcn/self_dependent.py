@@ -1,7 +1,7 @@
-"""The self-dependent function g on the host, for all nodes at once.
+"""Forms of the self-dependent function g, and g on the host for all nodes.
 
-The same four forms as `layers.SelfDependentFunction`, which documents them;
-a test holds the two together. The sampler needs g of every candidate, which
+`layers.SelfDependentFunction` has the same forms and documents them; a test
+holds the two together. The sampler needs g of every candidate, which
 is cheaper to take from one product over all nodes than node by node.
 """
 
@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-LINEAR_FLOOR = 1e-3
-LIMIT = 20.0
+FORMS = ("linear", "relu1", "exp", "softplus")
+LINEAR_FLOOR = 1e-3  # Keeps |W_g x| away from 0, where q would vanish.
+LIMIT = 20.0  # W_g x is held in [-20, 20] before exp and softplus.
 
 
 def self_importance(
@@ -24,7 +25,7 @@ def self_importance(
     Args:
         features: [n_nodes, n_features], dense or CSR.
         w_g: [n_features], W_g.
-        form: `linear`, `relu1`, `exp` or `softplus`.
+        form: One of `FORMS`.
 
     Returns:
         [n_nodes] float64, > 0.
@@ -41,7 +42,4 @@ def self_importance(
         return np.exp(np.clip(response, -LIMIT, LIMIT))
     if form == "softplus":
         return np.logaddexp(0.0, np.clip(response, -LIMIT, LIMIT) + 1.0)
-    raise ValueError(
-        "`form` must be linear, relu1, exp or softplus. "
-        f"Received: form={form!r}"
-    )
+    raise ValueError(f"`form` must be one of {FORMS}. Received: form={form!r}")
