@@ -339,9 +339,9 @@ class Config:
     )
     refresh_interval: int = _option(
         1,
-        "steps between two evaluations of g for all nodes; above 1 g lags: "
-        "the layer's estimate stays unbiased, W_g's gradient, weighed by g now "
-        "/ g drawn with, is consistent but not unbiased",
+        "steps between two evaluations of g for all nodes; above 1 the draws "
+        "lag behind W_g, which costs variance; the importance weights and the "
+        "gradient of W_g take the lag into account",
         low=1,
     )
     prefetch: int = _option(

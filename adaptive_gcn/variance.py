@@ -25,6 +25,8 @@ import tensorflow as tf
 
 from adaptive_gcn import feature_ops
 
+LEAST_SHARE = 1e-3  # Of q now in q drawn with, see `reweigh`.
+
 
 def importance_weights(sample_prob: tf.Tensor, counts: tf.Tensor) -> tf.Tensor:
     """Weight of each distinct sampled node in Eq. (5): counts / (n q).
@@ -47,8 +49,11 @@ def reweigh(
 
     With w the weights of the draw, q ~ w, and w' = w `growth` those of now,
     q' = q growth / sum_u q(u) growth(u). The sum is estimated by the mean over
-    the draws, and each draw counts q' / q times: self-normalised importance
-    weights, whose error vanishes as n grows.
+    the draws, and each draw counts q' / q times. The gradient that
+    `exact_gradient` makes of them is unbiased for draws with replacement, for
+    the mean cancels in it. Without replacement q' does not know of the bound
+    1/n on q. q' / q is held above 1e-3: a node whose g has collapsed has a
+    gradient without bound.
 
     Args:
         sample_prob: [n_samples], q that was drawn with.
@@ -56,10 +61,11 @@ def reweigh(
         growth: [n_samples], g now / g drawn with, > 0.
 
     Returns:
-        q' and counts q' / q, [n_samples] each; the latter sum to n.
+        q' and counts q' / q, [n_samples] each; the latter sum to n, or
+        slightly more where the bound holds.
     """
     mean = tf.reduce_sum(counts * growth) / tf.reduce_sum(counts)
-    share = growth / mean
+    share = tf.maximum(growth / mean, LEAST_SHARE)
     return sample_prob * share, counts * share
 
 

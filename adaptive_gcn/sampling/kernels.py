@@ -36,6 +36,7 @@ _LOW_FIVE = np.uint32(31)
 
 _LARGE = 2**19  # Nodes whose float32 no second-level cache holds.
 _TINY = np.float32(1e-18)  # Its square is above 0 in float32.
+_LEAST_PROB = 1e-30  # q of a drawn node, that 1/q is finite in float32.
 _LEAST = 2.0**-50  # Least step of a running sum, relative: above rounding.
 
 
@@ -252,7 +253,8 @@ def block_proposal(
     proposal = np.zeros(len(node_importance), np.float64)
     for k in range(len(values)):
         proposal[indices[k, 1]] += values[k] / parent_row_sum[indices[k, 0]]
-    return (proposal * node_importance / total).astype(np.float32)
+    proposal = proposal * node_importance / total
+    return np.maximum(proposal, _LEAST_PROB).astype(np.float32)
 
 
 # The union kernel: weights of all candidates, for every other proposal.
@@ -417,7 +419,7 @@ def collect_draws(
         place = distinct[j]
         nodes[j] = candidates[place]
         step = cumulative[place + 1] - cumulative[place]
-        sample_prob[j] = step / cumulative[-1]
+        sample_prob[j] = max(step / cumulative[-1], _LEAST_PROB)
     return nodes, sample_prob, counts
 
 
