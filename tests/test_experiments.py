@@ -221,10 +221,15 @@ def test_records_of_earlier_code_stay_where_a_run_gives_the_same_numbers(
     assert confirm.confirm([other], tmp_path, 1) == 1
     assert "cora/official/iid: the run failed" in capsys.readouterr().out
     monkeypatch.setattr(runner._Worker, "train", fake_train)
+    # What yet another code made is not answered for.
+    monkeypatch.setattr(fingerprint, "code", lambda: "another")
+    stray = CELL.config(7)
+    records.write(tmp_path, CELL, 7, fake_train(None, stray))
     # A second time the first hash stays.
     monkeypatch.setattr(fingerprint, "code", lambda: "newer")
     assert confirm.confirm([CELL], tmp_path, 1) == 0
     assert records.read(tmp_path, CELL)[0]["made_by"] == old
+    assert not records.is_current(tmp_path, CELL, stray)
 
 
 def test_a_run_whose_process_dies_fails_and_the_next_one_runs(tmp_path):

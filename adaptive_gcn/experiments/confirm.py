@@ -8,6 +8,7 @@ of the present code; each keeps the hash of the code that made it.
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,8 +33,9 @@ _CURVES = ("val_accuracy", "test_accuracy")
 def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
     """Make one run of every cell that has records of earlier code only.
 
-    Cells whose records are of the present code, or of other settings, and
-    those that measure time are left alone.
+    Cells with a record of the present code, and those that measure time, are
+    left alone. Records of several earlier codes do not answer for each other:
+    those of the code that made most of a cell's are confirmed.
 
     Args:
         cells: Of which cells.
@@ -66,13 +68,15 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
 
 
 def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
-    """The records of a cell if they are of its settings and earlier code."""
+    """The records of a cell that one earlier code made, if no later one did."""
     if cell.purpose == "times":
         return []
     found = records.read(results, cell)
-    if any(r["fingerprint"]["code"] == fingerprint.code() for r in found):
+    codes = [record["fingerprint"]["code"] for record in found]
+    if not codes or fingerprint.code() in codes:
         return []
-    return found
+    most = statistics.mode(codes)
+    return [r for r in found if r["fingerprint"]["code"] == most]
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
