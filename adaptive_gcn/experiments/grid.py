@@ -223,4 +223,9 @@ GROUPS: dict[str, Callable[[], list[Cell]]] = {
         "--identity_weight=1|--identity_weight=1.5",
         "--weight_average=0|--weight_average=0.995",
     ),
+    "search_pubmed_lambda": lambda: _search(
+        "pubmed",
+        ["adapt"],
+        "--variance_weight=0.05|--variance_weight=0.15|--variance_weight=0.5",
+    ),
 }
