@@ -257,7 +257,7 @@ def test_value_of_another_type_is_named(name, value):
 
 
 def test_choices_are_those_of_the_parts_they_go_to():
-    from adaptive_gcn import adjacency, datasets, features, model
+    from adaptive_gcn import adjacency, datasets, features, layers, model
     from adaptive_gcn.datasets import assemble, link_ends, reddit, writers
     from adaptive_gcn.sampling import samplers
 
@@ -271,3 +271,4 @@ def test_choices_are_those_of_the_parts_they_go_to():
     assert choices["normalization"] == adjacency.NORMALIZATIONS
     assert choices["attention"] == model.ATTENTION_FORMS
     assert choices["proposal"] == samplers.PROPOSALS
+    assert choices["self_dependent"] == layers.FORMS

@@ -23,7 +23,7 @@ def build_g(form, w_g):
 @pytest.mark.parametrize(
     "form, expected",
     [
-        ("linear", [2 + self_dependent.LINEAR_FLOOR, layers.LINEAR_FLOOR]),
+        ("linear", [2 + layers.LINEAR_FLOOR, layers.LINEAR_FLOOR]),
         ("relu1", [3.0, 1.0]),
         ("exp", [np.exp(2.0), 1.0]),
         ("softplus", [np.log1p(np.exp(3.0)), np.log1p(np.exp(1.0))]),
