@@ -187,20 +187,19 @@ def normalize_adjacency(
             f"`normalization` must be one of {NORMALIZATIONS}. "
             f"Received: normalization={normalization!r}"
         )
-    if not two_hop:
+    if two_hop:
+        normalized = _scaled_with_loops(adjacency, left, right, 0.0, np.float64)
+        normalized = normalized + normalized @ normalized
+        if identity_weight:
+            identity = sparse.eye_array(adjacency.shape[0])
+            normalized = normalized + identity_weight * identity
+        normalized = sparse.csr_array(normalized).astype(np.float32)
+        normalized.sort_indices()
+    else:
         normalized = _scaled_with_loops(
             adjacency, left, right, identity_weight, np.float32
         )
-        normalized.eliminate_zeros()
-        return normalized
-    normalized = _scaled_with_loops(adjacency, left, right, 0.0, np.float64)
-    normalized = normalized + normalized @ normalized
-    if identity_weight:
-        identity = sparse.eye_array(adjacency.shape[0])
-        normalized = normalized + identity_weight * identity
-    normalized = sparse.csr_array(normalized).astype(np.float32)
     normalized.eliminate_zeros()
-    normalized.sort_indices()
     return normalized
 
 

@@ -32,8 +32,11 @@ def digest(graph: Graph) -> dict[str, int]:
 
 
 def of_selection(graph: Graph) -> int:
-    """CRC-32 of the nodes that a run learns from and is selected by."""
-    return _of_arrays(graph.train_nodes, graph.val_nodes)
+    """CRC-32 of the nodes that a run learns from and is selected by.
+
+    Their order is none of it: the same split may be written in another one.
+    """
+    return _of_arrays(np.sort(graph.train_nodes), np.sort(graph.val_nodes))
 
 
 def _of_features(features: Any) -> int:

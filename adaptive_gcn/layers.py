@@ -71,7 +71,10 @@ class SelfDependentFunction(keras.layers.Layer):
         return tf.squeeze(feature_ops.matmul(features, self.w_g), axis=1)
 
     def call(self, features: tf.Tensor) -> tf.Tensor:
-        response = self.response(features)
+        return self.of_response(self.response(features))
+
+    def of_response(self, response: tf.Tensor) -> tf.Tensor:
+        """G, given W_g x(u), [n_nodes]."""
         if self.form == "linear":
             return tf.abs(response) + LINEAR_FLOOR
         if self.form == "relu1":
@@ -93,18 +96,23 @@ class SelfDependentFunction(keras.layers.Layer):
         shifted = tf.clip_by_value(response, -LIMIT, LIMIT) + 1.0
         return inside * tf.sigmoid(shifted) / tf.nn.softplus(shifted)
 
-    def chain(self, features: tf.Tensor, log_gradient: tf.Tensor) -> tf.Tensor:
+    def chain(
+        self,
+        features: tf.Tensor,
+        response: tf.Tensor,
+        log_gradient: tf.Tensor,
+    ) -> tf.Tensor:
         """Chain dVar/dlog w at sampled nodes to W_g: sum_j . dlog g/dW_g.
 
         Args:
             features: [n_samples, n_features].
+            response: [n_samples], `response` of them.
             log_gradient: [n_samples], from `variance`.
 
         Returns:
             [n_features, 1], the shape of `w_g`.
         """
-        slope = self.log_slope(self.response(features))
-        coefficient = (log_gradient * slope)[:, None]
+        coefficient = (log_gradient * self.log_slope(response))[:, None]
         return feature_ops.transposed_matmul(features, coefficient)
 
     def get_config(self) -> dict[str, Any]:

@@ -377,12 +377,7 @@ class AdaptiveGCN(keras.Model):
         """Apply lambda dVar/dW_g to W_g; its norm (without lambda)."""
         gradient = tf.add_n(
             [
-                self.self_dependent.chain(
-                    inputs["features"][level],
-                    self._log_gradient(
-                        self._as_if_drawn_now(inputs, sampled[level], level)
-                    ),
-                )
+                self._sampler_gradient(inputs, sampled[level], level)
                 for level in self._varied()
             ]
         )
@@ -391,19 +386,22 @@ class AdaptiveGCN(keras.Model):
         )
         return tf.norm(gradient)
 
-    def _as_if_drawn_now(
+    def _sampler_gradient(
         self, inputs: dict[str, Any], layer: SampledLayer, level: int
-    ) -> SampledLayer:
-        """The draws of a stale g, weighed as draws from the present q."""
-        if "importance" not in inputs:
-            return layer
-        present = self.self_dependent(inputs["features"][level])
-        sample_prob, counts = variance.reweigh(
-            layer.sample_prob,
-            layer.counts,
-            present / inputs["importance"][level],
+    ) -> tf.Tensor:
+        """An estimate of dVar/dW_g of one sampled layer."""
+        features = inputs["features"][level]
+        response = self.self_dependent.response(features)
+        if "importance" in inputs:  # Draws of a stale g, as if of the present.
+            present = self.self_dependent.of_response(response)
+            growth = present / inputs["importance"][level]
+            sample_prob, counts = variance.reweigh(
+                layer.sample_prob, layer.counts, growth
+            )
+            layer = layer._replace(sample_prob=sample_prob, counts=counts)
+        return self.self_dependent.chain(
+            features, response, self._log_gradient(layer)
         )
-        return layer._replace(sample_prob=sample_prob, counts=counts)
 
     def _log_gradient(self, layer: SampledLayer) -> tf.Tensor:
         if self.variance_gradient == "paper":

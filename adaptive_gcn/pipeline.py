@@ -244,8 +244,12 @@ class Batches:
         seed = np.random.SeedSequence(self.seed, spawn_key=key)
         return np.random.default_rng(seed)
 
+    @property
+    def _draws_by_g(self) -> bool:
+        return self.importance_fn is not None and self.sampler.uses_importance
+
     def _is_refresh(self, streams: _Streams) -> bool:
-        if self.importance_fn is None or not self.sampler.uses_importance:
+        if not self._draws_by_g:
             return False
         if streams.importance is None or self.refresh_interval == 0:
             return streams.importance is None
@@ -254,10 +258,8 @@ class Batches:
     @property
     def _is_stale(self) -> bool:
         """Whether W_g may have moved since g was computed."""
-        if self.importance_fn is None or not self.sampler.uses_importance:
-            return False
         lags = self.refresh_interval > 1 or self.prefetch > 0
-        return lags and self.refresh_interval > 0
+        return self._draws_by_g and lags and self.refresh_interval > 0
 
     def _unpack(
         self, integers: tf.Tensor, floats: tf.Tensor, *dense_rows: tf.Tensor

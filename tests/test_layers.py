@@ -63,7 +63,8 @@ def test_chain_equals_autodiff_of_log_g(form, sparse):
         log_g = tf.math.log(layer(features))
     expected = tape.gradient(log_g, layer.w_g, output_gradients=upstream)
     rows = sparse_of(features) if sparse else tf.constant(features)
-    chained = layer.chain(rows, tf.constant(upstream))
+    response = layer.response(rows)
+    chained = layer.chain(rows, response, tf.constant(upstream))
     np.testing.assert_allclose(chained, expected, rtol=1e-4, atol=1e-6)
 
 

@@ -28,6 +28,12 @@ def test_other_test_nodes_are_no_other_run(tmp_path):
     same_run.nodes_to_compare(fewer, tmp_path)
 
 
+def test_the_order_of_the_nodes_makes_no_other_run(tmp_path):
+    record(tmp_path, selection_checksum=graph_digest.of_selection(GRAPH))
+    turned = GRAPH.with_split(GRAPH.train_nodes[::-1], GRAPH.val_nodes)
+    same_run.nodes_to_compare(turned, tmp_path)
+
+
 def test_other_training_nodes_are_another_run(tmp_path):
     record(tmp_path, selection_checksum=graph_digest.of_selection(GRAPH))
     other = GRAPH.with_split(GRAPH.train_nodes[1:], GRAPH.val_nodes)

@@ -261,6 +261,16 @@ def block_proposal(
 
 
 @kernel
+def after(running: float, weight: float) -> float:
+    """The running sum that follows, always above the one before.
+
+    A weight that rounding would lose counts as 2^-50 of the sum before it, so
+    that whatever may be drawn has a q > 0.
+    """
+    return running + max(weight, _LEAST * running)
+
+
+@kernel
 def candidate_weights(
     csr: Csr,
     row_scale: Doubles,
@@ -272,8 +282,8 @@ def candidate_weights(
     """The neighbours of the parents and running sums of their weights.
 
     The column sums are float32: that halves the memory that is hit at random.
-    It rounds the weights, and `running_sums` says what becomes of the least,
-    but draws and q follow the same weights.
+    It rounds the weights, and `after` says what becomes of the least, but
+    draws and q follow the same weights.
 
     Args:
         csr: The matrix.
@@ -319,7 +329,7 @@ def candidate_weights(
         u = candidates[j]
         total = np.float64(column_sum[u])
         weight = (np.sqrt(total) if squared else total) * importance[u]
-        running += max(weight, _LEAST * running)
+        running = after(running, weight)
         cumulative[j + 1] = running
         column_sum[u] = 0.0
     return candidates[:n_candidates], cumulative
@@ -389,15 +399,10 @@ def draw_systematic(
 
 @kernel
 def running_sums(weights: Doubles) -> Doubles:
-    """Running sums from 0, [len(weights) + 1], each above the one before.
-
-    A weight that rounding would lose counts as 2^-50 of the sum before it, so
-    that whatever may be drawn has a q > 0.
-    """
+    """Running sums of the weights from 0, see `after`, [len(weights) + 1]."""
     cumulative = np.zeros(len(weights) + 1, np.float64)
     for j in range(len(weights)):
-        step = max(weights[j], _LEAST * cumulative[j])
-        cumulative[j + 1] = cumulative[j] + step
+        cumulative[j + 1] = after(cumulative[j], weights[j])
     return cumulative
 
 
