@@ -1,5 +1,6 @@
 """Grid -> records -> tables, plots and the page."""
 
+import base64
 import dataclasses
 import json
 import os
@@ -101,8 +102,38 @@ def test_curves_have_no_early_stop_and_searches_see_no_test_nodes():
     for cell in grid.GROUPS["figure2"]():
         assert cell.config().test_curve
         assert cell.config().patience == 0
-    for cell in grid.GROUPS["search_cora"]():
-        assert not cell.config().evaluate_test
+    for group in grid.GROUPS:
+        for cell in grid.GROUPS[group]() if "search" in group else ():
+            assert not cell.config().evaluate_test
+
+
+@pytest.mark.parametrize("group", ["table2", "supplement", "all_layers"])
+def test_variants_stand_beside_adapt_of_their_recipe(group):
+    cells = grid.GROUPS[group]()
+    for cell in cells:
+        assert dataclasses.replace(cell, method="adapt") in cells
+
+
+def test_draws_of_the_papers_number_are_the_cells_of_table_1():
+    plain = [cell for cell in grid.GROUPS["variance"]() if not cell.purpose]
+    assert set(plain) < set(grid.GROUPS["table1"]())
+    assert len(plain) == 9
+    seen = [
+        (cell.dataset, cell.method, cell.config().samples_per_layer)
+        for cell in grid.GROUPS["variance"]()
+    ]
+    assert len(set(seen)) == len(seen) == 4 * 3 * len(grid.DRAWS)
+
+
+def test_where_the_dense_graph_lies_names_no_cell(monkeypatch):
+    def names():
+        cells = grid.GROUPS["variance"]()
+        return [cell.name for cell in cells if cell.dataset == grid.DENSE]
+
+    here = names()
+    monkeypatch.setenv("ADAPTIVE_GCN_DATA_DIR", "elsewhere")
+    assert names() == here
+    assert here[0] == "draws/tolokers/tuned/iid/samples_per_layer=32"
 
 
 # Which records are current.
@@ -225,11 +256,25 @@ def test_records_of_earlier_code_stay_where_a_run_gives_the_same_numbers(
     monkeypatch.setattr(fingerprint, "code", lambda: "another")
     stray = CELL.config(7)
     records.write(tmp_path, CELL, 7, fake_train(None, stray))
-    # A second time the first hash stays.
+    # A second time the first hash stays, also beside a run made again.
     monkeypatch.setattr(fingerprint, "code", lambda: "newer")
+    records.write(tmp_path, CELL, 3, fake_train(None, CELL.config(3)))
     assert confirm.confirm([CELL], tmp_path, 1) == 0
-    assert records.read(tmp_path, CELL)[0]["made_by"] == old
+    found = records.read(tmp_path, CELL)
+    assert [run["seed"] for run in found] == [0, 2, 3]
+    assert [run.get("made_by") for run in found] == [old, old, None]
     assert not records.is_current(tmp_path, CELL, stray)
+
+
+def test_what_is_left_is_told_by_the_runs_that_did_not_fail(tmp_path, capsys):
+    jobs = [runner.Job(CELL, CELL.config(seed)) for seed in range(6)]
+    progress = runner._Progress(jobs, tmp_path, 1)
+    progress.tell(jobs[0], "failed: it", 1.0, failed=True)
+    progress.tell(jobs[1], "test 0.8", 600.0, failed=False)
+    progress.tell(jobs[2], "failed: it", 1.0, failed=True)
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first == "[1/6] cora/official/full seed 0: failed: it, 1 s"
+    assert last.endswith("; about 30 min left")
 
 
 def test_a_run_whose_process_dies_fails_and_the_next_one_runs(tmp_path):
@@ -331,7 +376,10 @@ def children_of(pid):
         (["tabel1"], "Received: tabel1"),
         (["report", "--results_dir=/dev/null/x"], "--results_dir=/dev/null/x"),
         (["quick", "--write_into=setup.cfg"], "--write_into=setup.cfg: no"),
-        (["variance", "--datasets=toloker"], "pubmed, reddit, tolokers"),
+        (["variance", "--datasets=toloker"], "pubmed, tolokers, reddit"),
+        (["report", "--datasets=cora"], "report writes what all records show"),
+        (["table1", "--first_seed=90"], "Received: 90 to 109"),
+        (["search_cora", "--first_seed=0"], "Received: --first_seed=0"),
         ([], "Received: none"),
     ],
 )
@@ -357,10 +405,9 @@ def test_welch_test_by_hand():
     assert found.p_value == pytest.approx(0.2879, abs=1e-4)
 
 
-def summary_of(accuracies, cell=CELL):
-    return summaries.Summary(
-        cell, tuple(accuracies), 0, "", 300.0, 0.1, {"epochs": 300}
-    )
+def summary_of(accuracies, cell=CELL, code="new"):
+    first = {"fingerprint": {"code": code}}
+    return summaries.Summary(cell, tuple(accuracies), 0, "", 300.0, 0.1, first)
 
 
 def test_one_run_has_no_deviation_and_no_test():
@@ -388,6 +435,8 @@ def test_row_holds_the_papers_figure_ours_and_the_difference():
         "0.100",
     )
     assert tables.row_of(adapt, adapt)[7:9] == ("", "")
+    older = summary_of([0.8, 0.9], code="old")
+    assert tables.row_of(older, adapt)[7:9] == ("+.0000 †", "1.0000")
 
 
 def test_draws_stand_beside_the_variance_of_their_number(tmp_path):
@@ -396,6 +445,11 @@ def test_draws_stand_beside_the_variance_of_their_number(tmp_path):
             "cora", "tuned", "adapt", "draws", (f"--samples_per_layer={n}",)
         )
         put(tmp_path, cell, 0, accuracy, flags={"samples_per_layer": [n]})
+    dense = next(
+        cell for cell in grid.GROUPS["variance"]() if cell.dataset == grid.DENSE
+    )
+    flags = {"samples_per_layer": [32]}
+    put(tmp_path, dense, 0, 0.78, flags=flags, roc_auc=0.7)
     after = {"iid": 500.0, "l2, trained g": 192.0}
     study = {
         "graph": {"name": "cora"},
@@ -405,8 +459,11 @@ def test_draws_stand_beside_the_variance_of_their_number(tmp_path):
     assert section.rows == [
         ("Cora", "Adapt", "32", "6", ".8000", "1", "0.500"),
         ("Cora", "Adapt", "64", "3", ".9000", "1", "0.500"),
+        ("tolokers", "IID", "32", "", ".7000", "1", "0.500"),
     ]
-    assert section.images[0].exists()
+    for path, shows in section.images:
+        assert path.exists()
+        assert ("ROC-AUC" in shows) == ("tolokers" in shows)
 
 
 def test_simulations_stand_beside_their_closed_form():
@@ -518,6 +575,10 @@ def test_a_failure_keeps_the_record_of_earlier_code(tmp_path, monkeypatch):
     with pytest.raises(RunFolderError, match="seed1.failed: not the note"):
         records.failures(tmp_path, CELL)
     path.unlink()
+    # That of code between the record's and the present one is of the past.
+    monkeypatch.setattr(fingerprint, "code", lambda: "newer")
+    assert not records.failures(tmp_path, CELL)
+    monkeypatch.setattr(fingerprint, "code", lambda: "new")
     # That of other settings says nothing of the present ones.
     other = dataclasses.replace(CELL.config(0), learning_rate=0.5)
     records.write_failure(tmp_path, CELL, other, "diverged")
@@ -548,11 +609,14 @@ def test_markdown_and_latex_hold_the_same_cells():
         "| 50 % | < .0001 |",
     ]
     lines = tables.latex(rows, ("x", "y")).splitlines()
-    assert lines[0] == r"\begin{tabular}{ll}"
-    assert lines[4] == r"a\_b & 1 $\pm$ 2 \\"
-    assert lines[5] == r"50 \% & $<$ .0001 \\"
-    assert tables.latex([(r"--a={~}\$",)], ("x",)).splitlines()[4] == (
+    assert lines[2] == r"\begin{longtable}{ll}"
+    assert lines[6] == r"a\_b & 1 $\pm$ 2 \\"
+    assert lines[7] == r"50 \% & $<$ .0001 \\"
+    assert tables.latex([(r"--a={~}\$",)], ("x",)).splitlines()[6] == (
         r"-{}-a=\{\textasciitilde{}\}\textbackslash{}\$ \\"
+    )
+    assert tables.latex([("-.1 †", "a-1")], ("x", "y")).splitlines()[6] == (
+        r"$-$.1 $\dagger$ & a-1 \\"
     )
 
 
@@ -578,6 +642,9 @@ def test_page_holds_tables_plots_and_settings_and_asks_for_nothing(tmp_path):
     assert "Table 1" in page
     assert "Best test epoch".lower() in page.lower()
     assert "--epochs=300" in page
+    assert "--seed=" not in page
+    assert f"code: {fingerprint.code()}" in page
+    assert "Reddit is not run" in page
     assert 'src="data:image/png;base64,' in page
     assert not re.search(r"(src|href)=\"(?!data:)", page)
     assert "not run" in page
@@ -589,6 +656,8 @@ def test_page_holds_tables_plots_and_settings_and_asks_for_nothing(tmp_path):
 
 def test_text_from_records_cannot_become_markup(tmp_path):
     path = tmp_path / "page.html"
+    picture = tmp_path / "x.png"
+    picture.touch()
     report.write(
         path,
         [
@@ -596,12 +665,18 @@ def test_text_from_records_cannot_become_markup(tmp_path):
                 "a <b>",
                 header=("<i>",),
                 rows=[("<script>",)],
-                settings={"<u>": {"x": "<p>"}},
+                images=[(picture, "<q>")],
+                settings={
+                    "<u>": {
+                        "flags": {"x": "<p>"},
+                        "fingerprint": {"code": "<s>"},
+                    }
+                },
             )
         ],
     )
     page = path.read_text()
-    for tag in ("<b>", "<i>", "<u>"):
+    for tag in ("<b>", "<i>", "<u>", "<q>", "<s>"):
         assert tag not in page
     assert page.count("<script>") == 1
 
@@ -644,6 +719,10 @@ def test_committed_tables_and_page_are_those_of_the_committed_records(
     outputs.write_all(tmp_path)
     expected = {path.name for path in (committed / "tables").iterdir()}
     assert {p.name for p in (tmp_path / "tables").iterdir()} == expected
+    page = (committed / outputs.PAGE).read_text()
+    shown = re.findall('src="data:image/png;base64,([^"]*)"', page)
+    plotted = [p.read_bytes() for p in committed.glob("figures/*.png")]
+    assert sorted(map(base64.b64decode, shown)) == sorted(plotted)
     for name in expected:
         ours = (committed / "tables" / name).read_text()
         assert (tmp_path / "tables" / name).read_text() == ours
@@ -765,7 +844,7 @@ def test_samplers_have_the_variance_of_the_closed_form(kind):
         if kind == "iid"
         else samplers.AdaptiveSampler(layer.matrix, "l2")
     )
-    sampler.refresh(layer.importance)
+    sampler.refresh(layer.g)
     found = variance_study.simulated(sampler, layer, parents, 4, 3000)
     expected = variance_study.relative_variance(block, q) / 4
     error = abs(found["relative_variance"] - expected)

@@ -63,8 +63,14 @@ def page(tmp_path):
         long,
         ("name", "value", "Welch p"),
         [(*row, long) for row in ROWS],
-        [tmp_path / "bars.png"],
-        {long: {"epochs": 3, "hidden_units": [16], "columns": long}},
+        [(tmp_path / "bars.png", long)],
+        {
+            long: {
+                "flags": {"epochs": 3, "hidden_units": [16], "columns": long},
+                "fingerprint": {"code": "c"},
+                "made_by": "b",
+            }
+        },
     )
     report.write(tmp_path / "page.html", [section])
     return tmp_path / "page.html"
@@ -210,9 +216,9 @@ def test_captions_say_recipe_seeds_and_how_seconds_were_measured():
     )
     alone = captions.measured(runs_of(1, purpose="times"))
     assert "one run at a time" in alone
-    assert captions.settings_of(runs_of(1)) == {
-        "curves/cora/official/adapt": {"epochs": 3}
-    }
+    runs = runs_of(1)
+    (found,) = runs.values()
+    assert captions.first_runs(runs) == {"curves/cora/official/adapt": found[0]}
 
 
 @pytest.fixture
@@ -226,8 +232,11 @@ def drawn(monkeypatch):
         plots._pyplot().close(each)
 
 
-def test_seconds_of_curves_leave_out_what_the_first_epoch_compiles(drawn):
+def test_seconds_of_curves_are_those_of_the_fastest_run_without_compiling(
+    drawn,
+):
     (found,) = runs_of(2).values()
+    found[1] = found[1] | {"seconds_per_epoch": 9.0}  # Beside other work.
     plots.curves({"Adapt": found}, "Cora", Path())
     epochs, seconds = (each.lines[0].get_xdata() for each in drawn[0].axes)
     np.testing.assert_allclose(epochs, [1, 2, 3])
@@ -238,7 +247,7 @@ def test_seconds_of_curves_leave_out_what_the_first_epoch_compiles(drawn):
 def test_a_method_has_one_colour_in_all_plots(drawn):
     (found,) = runs_of(2).values()
     plots.curves({"Full": found, "IID": found}, "", Path())
-    plots.draws({"IID": [(32, 0.8, 0.1), (64, 0.9, 0.1)]}, "", Path())
+    plots.draws({"IID": [(32, 0.8, 0.1), (64, 0.9, None)]}, "", "", Path())
     plots.bars({"a": {"IID": 1.0, "Full": 2.0}}, "", Path())
     curves, draws, bars = (each.axes[0] for each in drawn)
     full, iid = (line.get_color() for line in curves.lines)
@@ -254,7 +263,7 @@ def test_labels_of_ticks_do_not_overlap(drawn):
     (found,) = runs_of(2).values()
     plots.curves({"Full": found}, "", Path())
     points = [(n, 0.8, 0.1) for n in grid.DRAWS]
-    plots.draws({"IID": points, "Adapt": points}, "", Path())
+    plots.draws({"IID": points, "Adapt": points}, "", "", Path())
     plots.bars({"a": {"IID": 0.0123, "Adapt (no vr)": 432.1}}, "s", Path())
     for figure in drawn:
         figure.canvas.draw()

@@ -10,6 +10,7 @@ the records: report.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -30,7 +31,12 @@ from adaptive_gcn.experiments import (
 _SEEDS = flags.DEFINE_integer(
     "seeds", 20, "runs of each cell; quick makes 2 unless told", 1
 )
-_FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "the first seed", 0)
+_FIRST_SEED = flags.DEFINE_integer(
+    "first_seed",
+    None,
+    f"the first seed; 0 unless told, {grid.FIRST_SEARCH_SEED} in searches",
+    0,
+)
 _DATASETS = flags.DEFINE_list("datasets", [], "only these data sets")
 _METHODS = flags.DEFINE_list("methods", [], "only these methods")
 _RECIPES = flags.DEFINE_list("recipes", [], "only these recipes")
@@ -47,7 +53,8 @@ _CONFIRM = flags.DEFINE_bool(
     "confirm",
     False,
     "instead of running cells again whose records are of earlier code, make "
-    "one run of each and keep the records where its numbers are the same",
+    "one run of each and keep the records where its numbers are the same; "
+    "not of figure3a and of the variance studies",
 )
 
 _EVERYTHING = [
@@ -80,19 +87,26 @@ def _groups(words: list[str]) -> list[str]:
 
 def _check_flags(groups: list[str]) -> None:
     """Refuse what would change cells in silence, or select none of them."""
+    for group in groups:
+        _check_seeds(group)
     for field in dataclasses.fields(Config):
         if field.name not in PLACES and flags.FLAGS[field.name].present:
             raise app.UsageError(
                 f"--{field.name} is a setting of the cells, which the flag "
                 "files give. Use python -m adaptive_gcn.main for other runs"
             )
+    if not groups and any(_filters().values()):
+        raise app.UsageError(
+            "report writes what all records show: expected no --datasets, "
+            "--methods or --recipes"
+        )
     cells = [cell for group in groups for cell in grid.GROUPS[group]()]
     if "variance" in groups:
         cells += studies.cells().values()
     for key, wanted in _filters().items():
         known = dict.fromkeys(getattr(cell, key) for cell in cells)
         unknown = [each for each in wanted if each not in known]
-        if groups and unknown:
+        if unknown:
             raise app.UsageError(
                 f"--{key}s={','.join(wanted)}: expected some of "
                 f"{', '.join(known)}. Received: {', '.join(unknown)}"
@@ -107,20 +121,48 @@ def _filters() -> dict[str, list[str]]:
     }
 
 
-def _run(group: str, results: Path) -> int:
-    first, n_seeds, n_workers = (
-        flag.value for flag in (_FIRST_SEED, _SEEDS, _WORKERS)
-    )
+def _check_seeds(group: str) -> None:
+    """Settings are chosen on other seeds than those that they are shown of."""
+    seeds, limit = _seeds(group), grid.FIRST_SEARCH_SEED
+    if group.startswith("search"):
+        if seeds[0] < limit:
+            raise app.UsageError(
+                f"{group}: expected seeds from {limit} on, for those below "
+                f"are of the tables. Received: --first_seed={seeds[0]}"
+            )
+    elif seeds[-1] >= limit:
+        raise app.UsageError(
+            f"{group}: expected seeds below {limit}, for those from there on "
+            f"are of the searches. Received: {seeds[0]} to {seeds[-1]}"
+        )
+
+
+def _seeds(group: str) -> range:
+    first, n_seeds = _FIRST_SEED.value, _SEEDS.value
+    if first is None:
+        first = grid.FIRST_SEARCH_SEED if group.startswith("search") else 0
     if group == "quick" and not flags.FLAGS["seeds"].present:
         n_seeds = _QUICK_SEEDS
-    if group == "figure3a":  # What is timed runs by itself, and varies little.
-        n_seeds, n_workers = min(n_seeds, _TIMED_SEEDS), 1
-    seeds = range(first, first + n_seeds)
-    print(f"{group}:", flush=True)
-    if _CONFIRM.value:
-        return confirm.confirm(_cells(group), results, n_workers)
-    n_failed = runner.run(_cells(group), seeds, results, n_workers)
-    if group == "variance":
+    if group == "figure3a":  # What is timed varies little.
+        n_seeds = min(n_seeds, _TIMED_SEEDS)
+    return range(first, first + n_seeds)
+
+
+def _run(groups: list[str], results: Path) -> int:
+    """Run the groups, those of like ways together, to tell what is left."""
+    ways: dict[tuple[range, int], list[str]] = {}
+    for group in groups:  # What is timed runs by itself.
+        n_workers = 1 if group == "figure3a" else _WORKERS.value
+        ways.setdefault((_seeds(group), n_workers), []).append(group)
+    n_failed = 0
+    for (seeds, n_workers), alike in ways.items():
+        print(f"{', '.join(alike)}: {len(seeds)} seeds", flush=True)
+        cells = list(dict.fromkeys(itertools.chain(*map(_cells, alike))))
+        if _CONFIRM.value:
+            n_failed += confirm.confirm(cells, results, n_workers)
+        else:
+            n_failed += runner.run(cells, seeds, results, n_workers)
+    if "variance" in groups and not _CONFIRM.value:
         n_failed += studies.run(results, _is_wanted)
     return n_failed
 
@@ -141,7 +183,7 @@ def _run_and_write(groups: list[str], results: Path) -> int:
     """The runs of the groups, and what they show; how many of them failed."""
     _prepare(groups, results)
     with run_folder.locked(results, f"--results_dir={results}"):
-        n_failed = sum([_run(group, results) for group in groups])
+        n_failed = _run(groups, results)
         outputs.write_all(results)
         if _WRITE_INTO.value:
             text = outputs.readme_table(results)

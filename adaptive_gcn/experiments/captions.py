@@ -1,4 +1,4 @@
-"""Records -> what a caption says of them, and their settings."""
+"""Records -> what a caption says of them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def runs_of(results: Path, cells: Iterable[Cell]) -> Runs:
     return {cell: runs for cell, runs in found.items() if runs}
 
 
-def settings_of(runs: Runs) -> dict[str, dict[str, Any]]:
-    """Flags of the first run of each cell, by the cell's name."""
-    return {cell.name: found[0]["flags"] for cell, found in runs.items()}
+def first_runs(runs: Runs) -> dict[str, dict[str, Any]]:
+    """The first record of each cell, by the cell's name."""
+    return {cell.name: found[0] for cell, found in runs.items()}
 
 
 def recipe_and_seeds(runs: Runs) -> str:

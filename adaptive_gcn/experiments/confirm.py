@@ -7,8 +7,8 @@ of the present code; each keeps the hash of the code that made it.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-import statistics
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,11 +31,11 @@ _CURVES = ("val_accuracy", "test_accuracy")
 
 
 def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
-    """Make one run of every cell that has records of earlier code only.
+    """Make one run of every cell that has records of earlier code.
 
-    Cells with a record of the present code, and those that measure time, are
-    left alone. Records of several earlier codes do not answer for each other:
-    those of the code that made most of a cell's are confirmed.
+    Cells that measure time are left alone. Records of several earlier codes
+    do not answer for each other: those of the code that made most of a cell's
+    are confirmed.
 
     Args:
         cells: Of which cells.
@@ -55,7 +55,7 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
     with tempfile.TemporaryDirectory(prefix="adaptive-gcn-") as folder:
         runner.run_jobs(jobs, Path(folder), n_workers)
         for cell, found in outdated.items():
-            again = records.read(Path(folder), cell)
+            again = records.of_any_code(Path(folder), cell)
             if again and _same(again[0], found[0]):
                 _stamp(results, cell, found)
                 continue
@@ -68,15 +68,17 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
 
 
 def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
-    """The records of a cell that one earlier code made, if no later one did."""
+    """The records of a cell that one earlier code made."""
     if cell.purpose == "times":
         return []
-    found = records.read(results, cell)
-    codes = [record["fingerprint"]["code"] for record in found]
-    if not codes or fingerprint.code() in codes:
+    found = records.of_any_code(results, cell)
+    codes = collections.Counter(map(records.code_of, found))
+    if found:
+        del codes[records.present_code(cell)]
+    if not codes:
         return []
-    most = statistics.mode(codes)
-    return [r for r in found if r["fingerprint"]["code"] == most]
+    ((most, _), *_) = codes.most_common()
+    return [record for record in found if records.code_of(record) == most]
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -94,7 +96,7 @@ def _numbers(record: dict[str, Any]) -> list[Any]:
 def _stamp(results: Path, cell: Cell, found: list[dict[str, Any]]) -> None:
     settings = cell.config()
     for record in found:
-        first = record.get("made_by", record["fingerprint"]["code"])
+        first = record.get("made_by", records.code_of(record))
         config = dataclasses.replace(settings, seed=record["seed"])
         run_folder.write_json(
             records.path_of(results, cell, record["seed"]),

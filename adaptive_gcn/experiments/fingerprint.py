@@ -70,7 +70,7 @@ _OTHER_MODULES = {
         )
     ),
 }
-# What the numbers of the variance study depend on besides, and those of its
+# What the numbers of the variance study depend on besides, and those of the
 # dense graph, which is in a file that people share.
 _STUDY = "experiments/variance_study.py"
 _READERS = ("datasets/assemble.py", "datasets/node_npz.py")
@@ -88,14 +88,19 @@ def of_run(config: Config) -> dict[str, str]:
         if name not in _FREE and not (name in later and value == later[name])
     }
     text = json.dumps(settings, sort_keys=True)
-    return {"code": code(), "settings": _short(text)}
+    return {"code": _code_for(config), "settings": _short(text)}
 
 
 def of_study(config: Config) -> dict[str, str]:
     """Short hashes of the code and settings of a variance study."""
-    readers = _READERS if config.dataset == "folder" else ()
-    parts = [code(), *map(_meaning_of, (_STUDY, *readers))]
+    parts = [_code_for(config), _meaning_of(_STUDY)]
     return of_run(config) | {"code": _short("\n".join(parts))}
+
+
+def _code_for(config: Config) -> str:
+    if config.dataset != "folder":
+        return code()
+    return _short("\n".join([code(), *map(_meaning_of, _READERS)]))
 
 
 @functools.cache

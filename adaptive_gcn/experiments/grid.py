@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from absl.testing import flagsaver
 
 from adaptive_gcn import main
 from adaptive_gcn.config import Config
+from adaptive_gcn.datasets import download
 
 DATASETS = ("cora", "citeseer", "pubmed", "reddit")
 METHODS = ("full", "iid", "node_wise", "no_vr", "adapt")
@@ -23,6 +25,8 @@ RECIPES = {
     "free": ("{}_free",),
 }
 DRAWS = (32, 64, 128, 256, 512, 1024)
+# Searches choose on seeds from here on; those of the tables lie below.
+FIRST_SEARCH_SEED = 100
 
 # Data sets whose sizes in the paper are not those of paper.cfg, official.cfg.
 _SIZES = {
@@ -31,6 +35,9 @@ _SIZES = {
     ("official", "pubmed"): ("pubmed_sizes", "pubmed_identity"),
     ("official", "reddit"): ("reddit_sizes",),
 }
+# A graph of mean degree 88, in a file that people share; not in the paper.
+DENSE = "tolokers"
+UNFETCHED = ("reddit", DENSE)  # Nothing fetches their files.
 FREE = ("cora", "citeseer")  # Have settings for sizes other than the paper's.
 
 # What runs are for, beside the tables, and the flags for it.
@@ -50,7 +57,7 @@ class Cell:
     """One entry of a table: runs that differ in their seed only.
 
     Attributes:
-        dataset: One of `DATASETS`, or "test", the generated graph.
+        dataset: One of `DATASETS`, "test", the generated graph, or `DENSE`.
         recipe: One of `RECIPES`.
         method: One of `METHODS`, and overlays joined to it by "+".
         purpose: What its runs are for, of `_PURPOSES`; "" for a table.
@@ -65,9 +72,10 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Its folder under the results folder."""
+        """Its folder under the results folder; no matter where files lie."""
         parts = [self.purpose, self.dataset, self.recipe, self.method]
-        parts.append(",".join(word.lstrip("-") for word in self.words))
+        words = (w for w in self.words if not w.startswith("--dataset_dir="))
+        parts.append(",".join(word.lstrip("-") for word in words))
         return "/".join(part for part in parts if part)
 
     def flag_words(self) -> list[str]:
@@ -119,11 +127,12 @@ def _best_validation() -> list[Cell]:
 
 
 def _variants(datasets: Iterable[str], *overlays: str) -> list[Cell]:
+    """Adapt, and Adapt with each overlay."""
     return [
-        Cell(dataset, recipe, f"adapt+{overlay}")
+        Cell(dataset, recipe, "+".join(["adapt", *overlay]))
         for dataset in datasets
         for recipe in ("tuned", "official", "paper")
-        for overlay in overlays
+        for overlay in [(), *((each,) for each in overlays)]
     ]
 
 
@@ -145,13 +154,35 @@ def _times() -> list[Cell]:
     ]
 
 
+def dense_file() -> Path:
+    """Where the file of `DENSE` is, or would be."""
+    root = download.data_root("")
+    below = root / "other" / f"{DENSE}.npz"
+    return below if below.exists() else root / f"{DENSE}.npz"
+
+
+def dense_words() -> tuple[str, ...]:
+    """Flags that name the file of `DENSE`."""
+    return (f"--dataset_dir={dense_file()}",)
+
+
 def _draws() -> list[Cell]:
+    # With the paper's number of draws it is the cell of Table 1.
+    papers = {"cora": 128, "citeseer": 128, "pubmed": 256}
     return [
-        Cell(dataset, "tuned", method, "draws", (f"--samples_per_layer={n}",))
-        for dataset in ("cora", "citeseer", "pubmed")
+        Cell(dataset, "tuned", method)
+        if n == papers.get(dataset)
+        else _with_draws(dataset, method, n)
+        for dataset in (*papers, DENSE)
         for method in ("iid", "no_vr", "adapt")
         for n in DRAWS
     ]
+
+
+def _with_draws(dataset: str, method: str, n: int) -> Cell:
+    place = dense_words() if dataset == DENSE else ()
+    words = (f"--samples_per_layer={n}", *place)
+    return Cell(dataset, "tuned", method, "draws", words)
 
 
 def _search(dataset: str, methods: Iterable[str], *choices: str) -> list[Cell]:

@@ -15,7 +15,7 @@ from adaptive_gcn.experiments import (
     tables,
 )
 from adaptive_gcn.experiments.grid import DATASETS, FREE, METHODS, Cell
-from adaptive_gcn.experiments.summaries import summarize
+from adaptive_gcn.experiments.summaries import first_runs, summarize
 
 PAGE = "report.html"
 _START, _END = "<!-- results -->\n", "<!-- /results -->"
@@ -129,7 +129,5 @@ def _table_section(results: Path, group: str) -> report.Section | None:
         name=group,
         header=tables.HEADER,
         rows=table.rows,
-        settings={
-            each.cell.name: each.settings for each in table.summaries if each.n
-        },
+        settings=first_runs(table.summaries),
     )

@@ -9,20 +9,21 @@ import numpy as np
 
 from adaptive_gcn.experiments import tables
 
-Point = tuple[int, float, float]
+Point = tuple[int, float, float | None]
 
 _FORMATS = ("png", "pdf")
 _WIDTH = (
     4.5  # Inches; at 150 dots an inch, text of 10 points is read on phones.
 )
 
-# Okabe and Ito's colours, which colour-blind people tell apart, and dashes for
-# prints in grey. A method looks the same in all plots.
+# Okabe and Ito's colours, which colour-blind people tell apart, the orange
+# darker to be seen on white, and dashes for prints in grey. A method looks the
+# same in all plots.
 _LOOKS = {
     tables.name_of(method): {"color": color, "linestyle": dashes}
     for method, color, dashes in (
         ("full", "#0072b2", (0, (5, 1))),
-        ("iid", "#e69f00", (0, (1, 1))),
+        ("iid", "#b37400", (0, (1, 1))),
         ("node_wise", "#009e73", (0, (4, 1, 1, 1))),
         ("no_vr", "#d55e00", "-"),
         ("adapt", "#000000", "-"),
@@ -59,8 +60,9 @@ def curves(
     """Test accuracy against epochs and against seconds, a line a method.
 
     A line is the mean of the runs, the band their least and greatest value.
-    Seconds are those of a typical epoch times their number: the first epoch
-    compiles, and how long it takes tells nothing of the method.
+    Seconds are those of a typical epoch of the fastest run times their number:
+    the first epoch compiles, and runs side by side slow each other, which
+    tells nothing of the method.
 
     Args:
         runs: Records with curves, by the name of their method.
@@ -73,7 +75,7 @@ def curves(
     for name, found in runs.items():
         _draw_curve(axes, found, name)
     axes[0].set(xlabel="epoch", title=title)
-    axes[1].set(xlabel="seconds: epoch × median seconds per epoch")
+    axes[1].set(xlabel="seconds: epoch × seconds per epoch")
     ends = [_settled(found) for found in runs.values()]
     for each in axes:
         each.set(ylabel="test accuracy")
@@ -90,7 +92,7 @@ def curves(
 
 def _draw_curve(axes: Any, found: list[dict[str, Any]], name: str) -> None:
     accuracy = np.array([run["curves"]["test_accuracy"] for run in found])
-    seconds = float(np.median([run["seconds_per_epoch"] for run in found]))
+    seconds = min(run["seconds_per_epoch"] for run in found)
     epochs = 1 + np.arange(accuracy.shape[1])
     for each, x in zip(axes, (epochs, epochs * seconds), strict=True):
         (line,) = each.plot(
@@ -140,19 +142,23 @@ def bars(values: dict[str, dict[str, float]], label: str, path: Path) -> bool:
     return True
 
 
-def draws(points: dict[str, list[Point]], title: str, path: Path) -> None:
-    """Test accuracy against the number of draws, a line a method.
+def draws(
+    points: dict[str, list[Point]], title: str, score: str, path: Path
+) -> None:
+    """A score against the number of draws, a line a method.
 
     Args:
-        points: Draws, mean and deviation, by the name of their method.
+        points: Draws, mean and deviation, None of a single run, by the name
+            of their method.
         title: Above the plot.
+        score: What the means are of.
         path: Where to write it, without ending.
     """
     figure, axes = _pyplot().subplots(
         figsize=(_WIDTH, 3.4), layout="constrained"
     )
     for place, (name, found) in enumerate(points.items()):
-        n, mean, deviation = np.array(found).T
+        n, mean, deviation = np.array(found, np.float64).T  # None: NaN.
         # A little aside, so that bars at the same number are seen.
         axes.errorbar(
             n * 1.05 ** (place - len(points) // 2),
@@ -168,7 +174,7 @@ def draws(points: dict[str, list[Point]], title: str, path: Path) -> None:
     axes.set_xscale("log")
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
-    axes.set(xlabel="draws a layer", ylabel="test accuracy", title=title)
+    axes.set(xlabel="draws a layer", ylabel=score, title=title)
     figure.legend(loc="outside lower center", ncols=3)
     _write(figure, path)
 

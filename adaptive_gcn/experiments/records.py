@@ -67,10 +67,30 @@ def read(results: Path, cell: Cell) -> list[dict[str, Any]]:
     Raises:
         RunFolderError: If a file there is not the record of a run.
     """
-    paths = sorted((results / cell.name).glob("seed*.json"))
-    records = [_read(path) for path in paths]
-    alike = _of_one_code(_of_the_cell(records, cell))
-    return sorted(alike, key=lambda record: record["seed"])
+    found = of_any_code(results, cell)
+    if not found:
+        return []
+    codes = collections.Counter(map(code_of, found))
+    present, ((most, _), *_) = present_code(cell), codes.most_common()
+    chosen = present if present in codes else most
+    return [record for record in found if code_of(record) == chosen]
+
+
+def of_any_code(results: Path, cell: Cell) -> list[dict[str, Any]]:
+    """The records of a cell's present settings, by seed; see `read`."""
+    paths = (results / cell.name).glob("seed*.json")
+    found = _of_the_cell([_read(path) for path in sorted(paths)], cell)
+    return sorted(found, key=lambda record: record["seed"])
+
+
+def code_of(record: dict[str, Any]) -> str:
+    """The hash of the code that a record is of."""
+    return str(record["fingerprint"]["code"])
+
+
+def present_code(cell: Cell) -> str:
+    """The hash of the present code, for the runs of a cell."""
+    return fingerprint.of_run(cell.config())["code"]
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -105,19 +125,17 @@ def _of_the_cell(
     ]
 
 
-def _of_one_code(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = collections.Counter(r["fingerprint"]["code"] for r in records)
-    if not found:
-        return []
-    (most, _), *_ = found.most_common()
-    chosen = fingerprint.code() if fingerprint.code() in found else most
-    return [r for r in records if r["fingerprint"]["code"] == chosen]
-
-
 def failures(results: Path, cell: Cell) -> list[str]:
-    """Why runs failed, of those of a cell's present settings."""
+    """Why runs failed, of those of a cell's present settings.
+
+    Failures of earlier code than that of the records are left out.
+    """
     paths = sorted((results / cell.name).glob("seed*.failed"))
     notes = _of_the_cell([_read_note(path) for path in paths], cell)
+    codes = set(map(code_of, read(results, cell)))
+    if codes:
+        codes.add(present_code(cell))
+        notes = [note for note in notes if code_of(note) in codes]
     return [" ".join(note["reason"].split()) for note in notes]
 
 

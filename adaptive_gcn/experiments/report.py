@@ -20,12 +20,14 @@ _COLUMNS = {
     "ours": "mean over seeds ± sample standard deviation over seeds",
     "runs": "n, the number of seeds",
     "Adapt - this": "difference of means: that of Adapt with the recipe and "
-    "data set of the row minus that of the row",
+    "data set of the row, in this table where it is in it, minus that of the "
+    "row; † where the runs of the two are of different code",
     "Welch p": "of that difference, two-sided, unequal variances; it tells "
     "seeds apart, not data sets or splits",
     "epochs": "mean over seeds",
     "s/epoch": "seconds of an epoch's training steps, median over a run, then "
-    "over seeds; measured beside other runs, one core each",
+    "the least over seeds; measured beside other runs, one core each, which "
+    "slow each other",
 }
 
 
@@ -38,8 +40,8 @@ class Section:
         text: A paragraph, or "".
         header: Heads of the columns of its table; none if it has no table.
         rows: Rows of the table.
-        images: PNG files to show.
-        settings: Flags, by the name of their cell.
+        images: PNG files to show, and what each shows.
+        settings: Records whose flags and code to show, by their cell's name.
         name: Of the files of its table; else made of its title.
     """
 
@@ -47,7 +49,7 @@ class Section:
     text: str = ""
     header: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
-    images: Sequence[Path] = ()
+    images: Sequence[tuple[Path, str]] = ()
     settings: dict[str, dict[str, Any]] = dataclasses.field(
         default_factory=dict
     )
@@ -77,7 +79,7 @@ def _section(section: Section) -> str:
     if section.header:
         parts.append(_table(section))
     if section.images:
-        images = "\n".join(_image(path) for path in section.images)
+        images = "\n".join(_image(*each) for each in section.images)
         parts.append(f"<figure>\n{images}\n</figure>")
     if section.settings:
         parts.append(_settings(section.settings))
@@ -90,10 +92,7 @@ def _table(section: Section) -> str:
         f'<th scope="col"><button>{html.escape(each)}</button></th>'
         for each in section.header
     )
-    rows = "\n".join(
-        f"<tr>{''.join(f'<td>{html.escape(each)}</td>' for each in row)}</tr>"
-        for row in section.rows
-    )
+    rows = "\n".join(map(_row, section.rows))
     return (
         f'<input type="search" placeholder="filter rows" '
         f'aria-label="{html.escape(label)}">\n'
@@ -101,6 +100,12 @@ def _table(section: Section) -> str:
         f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n"
         "</table></div>\n" + _columns(section.header)
     )
+
+
+def _row(row: Sequence[str]) -> str:
+    head, *rest = map(html.escape, row)
+    cells = "".join(f"<td>{each}</td>" for each in rest)
+    return f'<tr><th scope="row">{head}</th>{cells}</tr>'
 
 
 def _columns(header: Sequence[str]) -> str:
@@ -112,10 +117,10 @@ def _columns(header: Sequence[str]) -> str:
     return f"<dl>{''.join(told)}</dl>" if told else ""
 
 
-def _image(path: Path) -> str:
+def _image(path: Path, shows: str) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
-    name = html.escape(path.stem.replace("_", " "))
-    return f'<img alt="{name}" src="data:image/png;base64,{data}">'
+    shown = html.escape(shows)
+    return f'<img alt="{shown}" src="data:image/png;base64,{data}">'
 
 
 def _settings(settings: dict[str, dict[str, Any]]) -> str:
@@ -126,12 +131,29 @@ def _settings(settings: dict[str, dict[str, Any]]) -> str:
     )
 
 
-def _cell(name: str, flags: dict[str, Any]) -> str:
-    text = "\n".join(f"--{key}={_flag(v)}" for key, v in flags.items())
+def _cell(name: str, run: dict[str, Any]) -> str:
+    flags = [
+        f"--{key}={_flag(value)}"
+        for key, value in run["flags"].items()
+        if key != "seed"  # That of each run is in its record.
+    ]
+    text = "\n".join([*flags, "", *_made_by(run)])
     return (
         f"<details><summary>{html.escape(name)}</summary>"
         f"<pre>{html.escape(text)}</pre></details>"
     )
+
+
+def _made_by(run: dict[str, Any]) -> list[str]:
+    """Lines that tell the code of a record, its versions and machine."""
+    code = run["fingerprint"]["code"]
+    first = run.get("made_by", code)
+    parts = {
+        "code": code if first == code else f"{code}, first run by {first}",
+        **run.get("versions", {}),
+        **run.get("machine", {}),
+    }
+    return [f"{key}: {value}" for key, value in parts.items()]
 
 
 def _flag(value: Any) -> str:

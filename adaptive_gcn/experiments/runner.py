@@ -20,7 +20,7 @@ from adaptive_gcn import run_folder
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import download, reddit
 from adaptive_gcn.experiments import fingerprint, records
-from adaptive_gcn.experiments.grid import DATASETS, Cell
+from adaptive_gcn.experiments.grid import DATASETS, UNFETCHED, Cell
 
 _RUNS_OF_A_PROCESS = 40
 
@@ -85,22 +85,27 @@ def run_jobs(jobs: Sequence[Job], results: Path, n_workers: int) -> int:
 def _with_files(jobs: list[Job]) -> list[Job]:
     """Find each data set's files, before any run.
 
-    Reddit, whose files nothing fetches, is left out without them, with a line.
+    Those that nothing fetches are left out without their files, with a line.
 
     Raises:
         DataNotFoundError: If other files are neither there nor to be fetched.
     """
     left_out = set()
-    configs = {job.config.dataset: job.config for job in jobs}
-    for name, config in configs.items():
+    for name, config in {_data_of(job): job.config for job in jobs}.items():
         try:
             _find_files(config)
         except download.DataNotFoundError:
-            if name != "reddit":
+            if name not in UNFETCHED:
                 raise
-            print("reddit is not run: raw files needed", flush=True)
+            print(f"{name} is not run: raw files needed", flush=True)
             left_out.add(name)
-    return [job for job in jobs if job.config.dataset not in left_out]
+    return [job for job in jobs if _data_of(job) not in left_out]
+
+
+def _data_of(job: Job) -> str:
+    """A cell of Reddit may be run on the generated graph of its size."""
+    in_a_folder = job.config.dataset == "folder"
+    return job.cell.dataset if in_a_folder else job.config.dataset
 
 
 def _find_files(config: Config) -> None:
@@ -109,6 +114,8 @@ def _find_files(config: Config) -> None:
         reddit.files_of(root, config.reddit_format)
     elif config.dataset in DATASETS:
         download.locate(config.dataset, config.data_dir)
+    elif config.dataset_dir and not Path(config.dataset_dir).exists():
+        raise download.DataNotFoundError(f"{config.dataset_dir} needed")
 
 
 class _Grid:
@@ -166,6 +173,7 @@ class _Grid:
 
     def _do(self, worker: _Worker, job: Job) -> None:
         started = time.perf_counter()
+        failed = False
         try:
             record = worker.train(job.config)
             records.write(self._results, job.cell, job.seed, record)
@@ -173,14 +181,14 @@ class _Grid:
         except Exception as error:  # Whatever ended it is its reason.
             if self._stopped.is_set():
                 return
-            with self._lock:
-                self.n_failed += 1
+            failed = True
             reason = f"{type(error).__name__}: {error}"
             records.write_failure(self._results, job.cell, job.config, reason)
             outcome = f"failed: {reason}"
         with self._lock:
+            self.n_failed += failed
             seconds = time.perf_counter() - started
-            self._progress.tell(job, outcome, seconds)
+            self._progress.tell(job, outcome, seconds, failed)
 
 
 def _outcome(record: dict[str, Any]) -> str:
@@ -281,6 +289,7 @@ class _Progress:
     """A line a run, with what is left by the mean of its cell's runs.
 
     Those of earlier calls count until the first one of this call is there.
+    Runs that failed tell nothing of how long others take.
     """
 
     def __init__(
@@ -296,16 +305,23 @@ class _Progress:
             if (seconds := _recorded_seconds(results, cell))
         }
 
-    def tell(self, job: Job, outcome: str, seconds: float) -> None:
+    def tell(
+        self, job: Job, outcome: str, seconds: float, failed: bool
+    ) -> None:
         self._left.remove(job.cell)
-        self._seconds.setdefault(job.cell, []).append(seconds)
+        if not failed:
+            self._seconds.setdefault(job.cell, []).append(seconds)
         done = self._total - len(self._left)
         print(
             f"[{done}/{self._total}] {job.cell.name} seed {job.seed}: "
-            f"{outcome}, {seconds:.0f} s; "
-            f"about {self._minutes_left():.0f} min left",
+            f"{outcome}, {seconds:.0f} s{self._rest()}",
             flush=True,
         )
+
+    def _rest(self) -> str:
+        if not (self._earlier or self._seconds):
+            return ""
+        return f"; about {self._minutes_left():.0f} min left"
 
     def _minutes_left(self) -> float:
         known = {

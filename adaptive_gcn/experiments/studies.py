@@ -9,8 +9,7 @@ from typing import Any
 
 from adaptive_gcn import run_folder
 from adaptive_gcn.config import Config
-from adaptive_gcn.datasets import download
-from adaptive_gcn.experiments import fingerprint, records
+from adaptive_gcn.experiments import fingerprint, grid, records
 from adaptive_gcn.experiments.grid import Cell
 
 _PARTS = {"layers", "monte_carlo", "flags", "graph", "fingerprint"}
@@ -26,21 +25,12 @@ _CELLS = {
         words=("--dataset=reddit_like", "--epochs=5"),
     ),
 }
-# A graph of mean degree 88, in a file that people share.
-_DENSE = "tolokers"
 
 
 def cells() -> dict[str, Cell]:
     """The cell to study of each graph, by its name."""
-    words = (f"--dataset_dir={_dense_file()}",)
-    return _CELLS | {_DENSE: Cell(_DENSE, "tuned", "adapt", words=words)}
-
-
-def _dense_file() -> Path:
-    """Where the dense graph is, or would be."""
-    root = download.data_root("")
-    below = root / "other" / f"{_DENSE}.npz"
-    return below if below.exists() else root / f"{_DENSE}.npz"
+    dense = Cell(grid.DENSE, "tuned", "adapt", words=grid.dense_words())
+    return _CELLS | {grid.DENSE: dense}
 
 
 def read(results: Path) -> list[dict[str, Any]]:
@@ -82,9 +72,9 @@ def run(results: Path, is_wanted: Callable[[Cell], bool]) -> int:
     """
     os.environ["KERAS_BACKEND"] = "tensorflow"
     wanted = {name: cell for name, cell in cells().items() if is_wanted(cell)}
-    if _DENSE in wanted and not _dense_file().exists():
-        print(f"{_DENSE} is not studied: {_dense_file()} needed", flush=True)
-        del wanted[_DENSE]
+    if grid.DENSE in wanted and not grid.dense_file().exists():
+        print(f"{grid.DENSE} is not studied: {grid.dense_file()} needed")
+        del wanted[grid.DENSE]
     return sum(
         not _study(path_of(results, name), name, cell.config())
         for name, cell in wanted.items()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from scipy import stats
 
 from adaptive_gcn.experiments import paper, records
-from adaptive_gcn.experiments.grid import Cell
+from adaptive_gcn.experiments.grid import UNFETCHED, Cell
+from adaptive_gcn.experiments.records import code_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Summary:
         n_failed: How many runs failed; they are in no mean.
         why_none: Why there is no accuracy, or "".
         epochs: Mean number of epochs, 0 without runs.
-        seconds_per_epoch: Median over the runs.
-        settings: Flags of the first run.
+        seconds_per_epoch: Of the fastest run: what ran beside it slows a run.
+        first_run: Its record, {} without runs.
     """
 
     cell: Cell
@@ -34,7 +35,7 @@ class Summary:
     why_none: str
     epochs: float
     seconds_per_epoch: float
-    settings: dict[str, Any]
+    first_run: dict[str, Any]
 
     @property
     def n(self) -> int:
@@ -84,18 +85,21 @@ def summarize(
         len(failed),
         "" if runs else _why_none(cell, failed),
         statistics.mean([run["epochs"] for run in runs] or [0]),
-        statistics.median([run["seconds_per_epoch"] for run in runs] or [0]),
-        runs[0]["flags"] if runs else {},
+        min([run["seconds_per_epoch"] for run in runs] or [0]),
+        runs[0] if runs else {},
     )
+
+
+def first_runs(summaries: Iterable[Summary]) -> dict[str, dict[str, Any]]:
+    """The first record of each cell that has runs, by the cell's name."""
+    return {each.cell.name: each.first_run for each in summaries if each.n}
 
 
 def _why_none(cell: Cell, failed: Sequence[str]) -> str:
     if failed:
         return f"failed: {failed[0]}"
-    # The one data set whose files nothing fetches.
-    return (
-        "not run: raw files needed" if cell.dataset == "reddit" else "not run"
-    )
+    unfetched = cell.dataset in UNFETCHED
+    return "not run: raw files needed" if unfetched else "not run"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,19 +110,22 @@ class Contrast:
         difference: Mean of the first minus mean of the second.
         p_value: Of Welch's test, two-sided; None for fewer than two runs, or
             runs that are all alike.
+        same_code: Whether the runs of both are of the same code.
     """
 
     difference: float
     p_value: float | None
+    same_code: bool
 
 
 def contrast(first: Summary, second: Summary) -> Contrast | None:
     """Compare two cells; None unless both have runs."""
     if not first.n or not second.n:
         return None
+    same_code = code_of(first.first_run) == code_of(second.first_run)
     difference = first.mean - second.mean
     spreads = (first.deviation, second.deviation)
     if None in spreads or not any(spreads):
-        return Contrast(difference, None)
+        return Contrast(difference, None, same_code)
     test = stats.ttest_ind(first.accuracies, second.accuracies, equal_var=False)
-    return Contrast(difference, float(test.pvalue))
+    return Contrast(difference, float(test.pvalue), same_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,6 +101,7 @@ def row_of(summary: Summary, adapt: Summary) -> tuple[str, ...]:
     """A row: the cell, the paper's figure, ours, and Adapt's against it."""
     cell = summary.cell
     against = contrast(adapt, summary) if adapt.cell != cell else None
+    mark = "" if against is None or against.same_code else " †"
     runs = str(summary.n)
     if summary.n_failed:
         runs += f" ({summary.n_failed} failed)"
@@ -111,7 +113,7 @@ def row_of(summary: Summary, adapt: Summary) -> tuple[str, ...]:
         ours(summary),
         runs,
         _signed(summary.difference),
-        _signed(against.difference if against else None),
+        _signed(against.difference if against else None) + mark,
         _probability(against.p_value if against else None),
         f"{summary.epochs:.0f}" if summary.n else "",
         f"{summary.seconds_per_epoch:.3f}" if summary.n else "",
@@ -160,17 +162,21 @@ def markdown(
 
 
 def latex(rows: Sequence[Sequence[str]], header: Sequence[str] = HEADER) -> str:
-    """A LaTeX tabular."""
-    body = [" & ".join(map(_escape, row)) + r" \\" for row in (header, *rows)]
+    """A LaTeX table that breaks over pages."""
+    head, *body = (
+        " & ".join(map(_escape, row)) + r" \\" for row in (header, *rows)
+    )
     return "\n".join(
         [
-            rf"\begin{{tabular}}{{{'l' * len(header)}}}",
+            r"% Needs \usepackage{longtable}; wide ones a landscape page.",
+            r"{\scriptsize\setlength{\tabcolsep}{3pt}",
+            rf"\begin{{longtable}}{{{'l' * len(header)}}}",
             r"\hline",
-            body[0],
+            head,
+            r"\hline\endhead",
+            *body,
             r"\hline",
-            *body[1:],
-            r"\hline",
-            r"\end{tabular}",
+            r"\end{longtable}}",
         ]
     )
 
@@ -183,11 +189,13 @@ _ESCAPES = str.maketrans(
         "±": r"$\pm$",
         "<": r"$<$",
         ">": r"$>$",
+        "†": r"$\dagger$",
         **{char: f"\\{char}" for char in "_&%#${}"},
     }
 )
 
 
 def _escape(text: str) -> str:
-    # Two hyphens would become a dash.
-    return text.translate(_ESCAPES).replace("--", "-{}-")
+    # Two hyphens would become a dash; one before digits is a minus.
+    escaped = text.translate(_ESCAPES).replace("--", "-{}-")
+    return re.sub(r"^-(?=[.\d])", "$-$", escaped)

@@ -45,12 +45,12 @@ class Layer:
     Attributes:
         matrix: [n_nodes, n_nodes] CSR, the normalised adjacency a.
         hidden: [n_nodes, units], h; dense, CSR or `features.FeatureRows`.
-        importance: [n_nodes], g.
+        g: [n_nodes], the self-dependent function.
     """
 
     matrix: sparse.csr_array
     hidden: Any
-    importance: Floats
+    g: Floats
 
     @functools.cached_property
     def column_squares(self) -> Floats:
@@ -106,10 +106,11 @@ def proposals(layer: Layer, block: Block) -> dict[str, Floats]:
     That of iid sums to less than 1: it also draws nodes that are no
     neighbours of the parents.
     """
-    g = layer.importance[block.candidates]
+    g = layer.g[block.candidates]
     row_sum = block.entries.sum(axis=1)
-    cond_prob = sparse.diags_array(1 / np.maximum(row_sum, 1e-30))
-    first = (cond_prob @ block.entries).sum(axis=0)  # Eq. (9) with g = 1.
+    per_parent = sparse.diags_array(1 / np.maximum(row_sum, 1e-30))
+    cond_prob = per_parent @ block.entries  # p(u|v).
+    first = cond_prob.sum(axis=0)  # Eq. (9) with g = 1.
     second = np.sqrt(block.entries.power(2).sum(axis=0))
     everywhere = layer.column_squares
     return {
@@ -249,7 +250,7 @@ def _parents(
     matrix = layers["top"].matrix
     size = min(config.batch_size, matrix.shape[0])
     sampler = samplers.AdaptiveSampler(matrix, "l2")
-    sampler.refresh(layers["top"].importance)
+    sampler.refresh(layers["top"].g)
     for _ in range(n_batches):
         batch = rng.choice(matrix.shape[0], size, replace=False)
         if name == "bottom":
@@ -266,7 +267,7 @@ def _monte_carlo(config: Config, layer: Layer) -> dict[str, Any]:
     adaptive = samplers.AdaptiveSampler(layer.matrix, "l2")
     distinct = samplers.AdaptiveSampler(layer.matrix, "l2", replacement=False)
     for each in (adaptive, distinct):
-        each.refresh(layer.importance)
+        each.refresh(layer.g)
     iid = samplers.IIDSampler(layer.matrix)
     trained = relative_variance(block, closed["l2, trained g"]) / n
     return {
