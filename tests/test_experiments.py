@@ -231,18 +231,24 @@ def test_records_of_earlier_code_stay_where_a_run_gives_the_same_numbers(
     tmp_path, monkeypatch, capsys
 ):
     other = grid.Cell("cora", "official", "iid")
+    ranked = grid.Cell("cora", "official", "adapt")
     timed = grid.Cell("pubmed", "tuned", "full", "times")
     monkeypatch.setattr(runner._Worker, "train", fake_train)
-    for cell in (CELL, other, timed):
+    for cell in (CELL, other, ranked, timed):
         for seed in (0, 2):
             record = fake_train(None, cell.config(seed))
             record["test_accuracy"] += 0.1 * (cell is other)
+            record["roc_auc"] = 0.5 if cell is ranked else None
             records.write(tmp_path, cell, seed, record)
+    records.write_failure(tmp_path, CELL, CELL.config(1), "diverged")
     before = records.path_of(tmp_path, timed, 0).read_text()
     old = fingerprint.code()
     monkeypatch.setattr(fingerprint, "code", lambda: "new")
-    assert confirm.confirm([CELL, other, timed], tmp_path, 2) == 1
-    assert "cora/official/iid: other numbers now" in capsys.readouterr().out
+    assert confirm.confirm([CELL, other, ranked, timed], tmp_path, 2) == 2
+    printed = capsys.readouterr().out
+    assert "cora/official/iid: other numbers now" in printed
+    assert "cora/official/adapt: other numbers now" in printed
+    assert records.failures(tmp_path, CELL) == ["diverged"]
     for seed in (0, 2):
         assert records.is_current(tmp_path, CELL, CELL.config(seed))
         assert not records.is_current(tmp_path, other, other.config(seed))
@@ -393,6 +399,26 @@ def test_words_that_select_nothing_or_change_cells_are_refused(words, message):
     assert message in done.stdout + done.stderr
 
 
+def test_groups_that_run_alike_are_run_together(tmp_path):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "adaptive_gcn.experiments"),
+            *("table1", "search_cora", "figure2", "--datasets=reddit"),
+            *("--seeds=3", f"--results_dir={tmp_path}"),
+        ],
+        env={**os.environ, "ADAPTIVE_GCN_DATA_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[:-1] == [
+        "table1, figure2: 3 seeds",
+        "reddit is not run: raw files needed",
+        "0 runs, 0 have their record",
+        "search_cora: 3 seeds",
+        "0 runs, 0 have their record",
+    ]
+
+
 # Summaries and tables.
 
 
@@ -524,13 +550,21 @@ def test_failed_runs_are_counted_and_never_a_number(tmp_path):
     assert "failed: diverged" in text
 
 
-def test_reddit_without_its_files_is_left_out_and_says_so(
-    tmp_path, monkeypatch, capsys
+@pytest.mark.parametrize("dataset", grid.UNFETCHED)
+def test_without_files_that_nothing_fetches_cells_are_left_out_and_say_so(
+    tmp_path, monkeypatch, capsys, dataset
 ):
     monkeypatch.setenv("ADAPTIVE_GCN_DATA_DIR", str(tmp_path))
-    cell = grid.Cell("reddit", "tuned", "adapt")
+    cells = [*grid.GROUPS["table1"](), *grid.GROUPS["variance"]()]
+    cell = next(each for each in cells if each.dataset == dataset)
     assert runner.run([cell], range(20), tmp_path, 2) == 0
-    assert "not run: raw files needed" in capsys.readouterr().out
+    said = f"{dataset} is not run: raw files needed"
+    assert said in capsys.readouterr().out
+    old = fingerprint.of_run(cell.config(0)) | {"code": "old"}
+    put(tmp_path, cell, 0, fingerprint=old)
+    assert confirm.confirm([cell], tmp_path, 1) == 0
+    assert said in capsys.readouterr().out
+    records.path_of(tmp_path, cell, 0).unlink()
     found = summaries.summarize(tmp_path, cell)
     assert found.why_none == "not run: raw files needed"
     assert found.n_failed == 0

@@ -65,8 +65,10 @@ _QUICK_SEEDS = 2
 _QUICK_DIR = "runs/quick"  # Where the quick check leaves its records.
 
 
-def _cells(group: str) -> list[grid.Cell]:
-    return [cell for cell in grid.GROUPS[group]() if _is_wanted(cell)]
+def _cells(*groups: str) -> list[grid.Cell]:
+    """The cells of the groups that are wanted, each once."""
+    cells = itertools.chain(*(grid.GROUPS[group]() for group in groups))
+    return list(dict.fromkeys(filter(_is_wanted, cells)))
 
 
 def _is_wanted(cell: grid.Cell) -> bool:
@@ -87,7 +89,7 @@ def _groups(words: list[str]) -> list[str]:
 
 def _check_flags(groups: list[str]) -> None:
     """Refuse what would change cells in silence, or select none of them."""
-    for group in groups:
+    for group in () if _CONFIRM.value else groups:
         _check_seeds(group)
     for field in dataclasses.fields(Config):
         if field.name not in PLACES and flags.FLAGS[field.name].present:
@@ -150,6 +152,8 @@ def _seeds(group: str) -> range:
 
 def _run(groups: list[str], results: Path) -> int:
     """Run the groups, those of like ways together, to tell what is left."""
+    if _CONFIRM.value:
+        return confirm.confirm(_cells(*groups), results, _WORKERS.value)
     ways: dict[tuple[range, int], list[str]] = {}
     for group in groups:  # What is timed runs by itself.
         n_workers = 1 if group == "figure3a" else _WORKERS.value
@@ -157,12 +161,8 @@ def _run(groups: list[str], results: Path) -> int:
     n_failed = 0
     for (seeds, n_workers), alike in ways.items():
         print(f"{', '.join(alike)}: {len(seeds)} seeds", flush=True)
-        cells = list(dict.fromkeys(itertools.chain(*map(_cells, alike))))
-        if _CONFIRM.value:
-            n_failed += confirm.confirm(cells, results, n_workers)
-        else:
-            n_failed += runner.run(cells, seeds, results, n_workers)
-    if "variance" in groups and not _CONFIRM.value:
+        n_failed += runner.run(_cells(*alike), seeds, results, n_workers)
+    if "variance" in groups:
         n_failed += studies.run(results, _is_wanted)
     return n_failed
 

@@ -26,6 +26,8 @@ _NUMBERS = (
     "test_accuracy",
     "micro_f1",
     "macro_f1",
+    "val_roc_auc",
+    "roc_auc",
 )
 _CURVES = ("val_accuracy", "test_accuracy")
 
@@ -46,15 +48,18 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
         The number of cells that were not confirmed; these are named.
     """
     outdated = {cell: _outdated(results, cell) for cell in cells}
-    outdated = {cell: found for cell, found in outdated.items() if found}
-    jobs = [
-        runner.Job(cell, cell.config(found[0]["seed"]))
-        for cell, found in outdated.items()
-    ]
+    jobs = runner.with_files(
+        [
+            runner.Job(cell, cell.config(found[0]["seed"]))
+            for cell, found in outdated.items()
+            if found
+        ]
+    )
     n_changed = 0
     with tempfile.TemporaryDirectory(prefix="adaptive-gcn-") as folder:
         runner.run_jobs(jobs, Path(folder), n_workers)
-        for cell, found in outdated.items():
+        for cell in [job.cell for job in jobs]:
+            found = outdated[cell]
             again = records.of_any_code(Path(folder), cell)
             if again and _same(again[0], found[0]):
                 _stamp(results, cell, found)
@@ -94,6 +99,7 @@ def _numbers(record: dict[str, Any]) -> list[Any]:
 
 
 def _stamp(results: Path, cell: Cell, found: list[dict[str, Any]]) -> None:
+    records.keep_failures(results, cell, records.code_of(found[0]))
     settings = cell.config()
     for record in found:
         first = record.get("made_by", records.code_of(record))

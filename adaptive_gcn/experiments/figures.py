@@ -36,9 +36,9 @@ _DRAWS_TEXT = (
     "Reddit's size are made up, so it has no score. Beside the accuracy, the "
     "relative variance of the top layer in closed form, for draws with "
     "replacement under the trained network; draws here are without, which "
-    "leaves less."
+    "leaves less. Seconds of one or two runs may hold the load of others."
 )
-_NOT_RUN = "Reddit is not run: raw files needed."
+_NOT_RUN = "Reddit: not run, raw files needed."
 # The proposal of each method in the variance study.
 _PROPOSAL = {"iid": "iid", "no_vr": "l2, g = 1", "adapt": "l2, trained g"}
 
@@ -54,8 +54,8 @@ def curves(results: Path) -> list[Section]:
         cells = [each for each in GROUPS[group]() if each.purpose == "curves"]
         runs = captions.runs_of(results, cells)
         if runs:
-            missing = {each.dataset for each in cells if each not in runs}
-            text = _CURVES_TEXT + f" {_NOT_RUN}" * ("reddit" in missing)
+            asked, made = ({each.dataset for each in c} for c in (cells, runs))
+            text = _CURVES_TEXT + f" {_NOT_RUN}" * ("reddit" in asked - made)
             images = _curve_images(results / "figures", group, runs)
             sections.append(_section(title, text, runs, images))
     return sections

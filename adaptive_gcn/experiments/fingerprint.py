@@ -13,9 +13,8 @@ import adaptive_gcn
 from adaptive_gcn.config import PLACES, Config, later_settings
 
 _PACKAGE = Path(adaptive_gcn.__file__).parent
-# What the numbers of a run do not depend on: how runs are started, logged,
-# stored and reported, how users' own graphs are read, which no cell of a table
-# has. All other modules count.
+# What the numbers of most runs do not depend on: how runs are started, logged,
+# stored and reported, how users' own graphs are read. All other modules count.
 _OTHER_MODULES = {
     "ahead.py",
     "check_data.py",
@@ -73,7 +72,10 @@ _OTHER_MODULES = {
 # What the numbers of the variance study depend on besides, and those of the
 # dense graph, which is in a file that people share.
 _STUDY = "experiments/variance_study.py"
-_READERS = ("datasets/assemble.py", "datasets/node_npz.py")
+_READERS = tuple(
+    f"datasets/{name}.py"
+    for name in ("assemble", "folder", "graph_parts", "labels", "node_npz")
+)
 # Flags that change no number. A flag that came later counts once it differs
 # from its default, which is what was done before.
 _FREE = {*PLACES, "block_entries"}
@@ -98,8 +100,11 @@ def of_study(config: Config) -> dict[str, str]:
 
 
 def _code_for(config: Config) -> str:
-    if config.dataset != "folder":
-        return code()
+    return _code_with_readers() if config.dataset == "folder" else code()
+
+
+@functools.cache
+def _code_with_readers() -> str:
     return _short("\n".join([code(), *map(_meaning_of, _READERS)]))
 
 

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from absl import flags
 from absl.testing import flagsaver
 
 from adaptive_gcn import main
@@ -156,7 +157,7 @@ def _times() -> list[Cell]:
 
 def dense_file() -> Path:
     """Where the file of `DENSE` is, or would be."""
-    root = download.data_root("")
+    root = download.data_root(str(flags.FLAGS["data_dir"].value))
     below = root / "other" / f"{DENSE}.npz"
     return below if below.exists() else root / f"{DENSE}.npz"
 

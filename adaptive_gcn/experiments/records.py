@@ -101,6 +101,8 @@ def _read(path: Path) -> dict[str, Any]:
         accuracy = record["test_accuracy"]
         if accuracy is not None and not 0 <= accuracy <= 1:
             raise ValueError(f"test_accuracy is {accuracy}")
+        if not {"code", "settings"} <= record["fingerprint"].keys():
+            raise ValueError("a hash is missing")
     except (run_folder.RunFolderError, TypeError, ValueError) as error:
         raise run_folder.RunFolderError(
             f"{path}: not the record of a run ({error}); remove it and run "
@@ -137,6 +139,15 @@ def failures(results: Path, cell: Cell) -> list[str]:
         codes.add(present_code(cell))
         notes = [note for note in notes if code_of(note) in codes]
     return [" ".join(note["reason"].split()) for note in notes]
+
+
+def keep_failures(results: Path, cell: Cell, code: str) -> None:
+    """Let the notes on runs of an earlier code be of the present one."""
+    for path in (results / cell.name).glob("seed*.failed"):
+        note = _read_note(path)
+        if code_of(note) == code:
+            note["fingerprint"]["code"] = present_code(cell)
+            run_folder.write_json(path, note)
 
 
 def _read_note(path: Path) -> dict[str, Any]:

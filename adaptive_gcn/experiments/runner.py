@@ -69,7 +69,7 @@ def run(
         if not records.is_current(results, job.cell, job.config)
     ]
     n_done = len(jobs) - len(left)
-    left = _with_files(left)
+    left = with_files(left)
     n_wanted = n_done + len(left)
     print(f"{n_wanted} runs, {n_done} have their record", flush=True)
     return run_jobs(left, results, n_workers)
@@ -82,7 +82,7 @@ def run_jobs(jobs: Sequence[Job], results: Path, n_workers: int) -> int:
     return grid.n_failed
 
 
-def _with_files(jobs: list[Job]) -> list[Job]:
+def with_files(jobs: list[Job]) -> list[Job]:
     """Find each data set's files, before any run.
 
     Those that nothing fetches are left out without their files, with a line.

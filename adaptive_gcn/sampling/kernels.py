@@ -262,7 +262,7 @@ def block_proposal(
 
 @kernel
 def after(running: float, weight: float) -> float:
-    """The running sum that follows, always above the one before.
+    """The running sum that follows, above the one before unless that is 0.
 
     A weight that rounding would lose counts as 2^-50 of the sum before it, so
     that whatever may be drawn has a q > 0.
