@@ -678,7 +678,7 @@ def test_page_holds_tables_plots_and_settings_and_asks_for_nothing(tmp_path):
     assert "--epochs=300" in page
     assert "--seed=" not in page
     assert f"code: {fingerprint.code()}" in page
-    assert "Reddit is not run" in page
+    assert "Reddit: not run" in page
     assert 'src="data:image/png;base64,' in page
     assert not re.search(r"(src|href)=\"(?!data:)", page)
     assert "not run" in page
