@@ -89,8 +89,9 @@ def _groups(words: list[str]) -> list[str]:
 
 def _check_flags(groups: list[str]) -> None:
     """Refuse what would change cells in silence, or select none of them."""
-    for group in () if _CONFIRM.value else groups:
-        _check_seeds(group)
+    if not _CONFIRM.value:
+        for group in groups:
+            _check_seeds(group)
     for field in dataclasses.fields(Config):
         if field.name not in PLACES and flags.FLAGS[field.name].present:
             raise app.UsageError(

@@ -35,9 +35,9 @@ _CURVES = ("val_accuracy", "test_accuracy")
 def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
     """Make one run of every cell that has records of earlier code.
 
-    Cells that measure time are left alone. Records of several earlier codes
-    do not answer for each other: those of the code that made most of a cell's
-    are confirmed.
+    Cells that measure time, or lack files that nothing fetches, are left alone.
+    Records of several earlier codes do not answer for each other: those of the
+    code that made most of a cell's are confirmed.
 
     Args:
         cells: Of which cells.
@@ -58,7 +58,7 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
     n_changed = 0
     with tempfile.TemporaryDirectory(prefix="adaptive-gcn-") as folder:
         runner.run_jobs(jobs, Path(folder), n_workers)
-        for cell in [job.cell for job in jobs]:
+        for cell in (job.cell for job in jobs):
             found = outdated[cell]
             again = records.of_any_code(Path(folder), cell)
             if again and _same(again[0], found[0]):

@@ -54,8 +54,9 @@ def curves(results: Path) -> list[Section]:
         cells = [each for each in GROUPS[group]() if each.purpose == "curves"]
         runs = captions.runs_of(results, cells)
         if runs:
-            asked, made = ({each.dataset for each in c} for c in (cells, runs))
-            text = _CURVES_TEXT + f" {_NOT_RUN}" * ("reddit" in asked - made)
+            asked = {each.dataset for each in cells}
+            missing = asked - {each.dataset for each in runs}
+            text = _CURVES_TEXT + f" {_NOT_RUN}" * ("reddit" in missing)
             images = _curve_images(results / "figures", group, runs)
             sections.append(_section(title, text, runs, images))
     return sections

@@ -130,10 +130,10 @@ def _best_validation() -> list[Cell]:
 def _variants(datasets: Iterable[str], *overlays: str) -> list[Cell]:
     """Adapt, and Adapt with each overlay."""
     return [
-        Cell(dataset, recipe, "+".join(["adapt", *overlay]))
+        Cell(dataset, recipe, method)
         for dataset in datasets
         for recipe in ("tuned", "official", "paper")
-        for overlay in [(), *((each,) for each in overlays)]
+        for method in ("adapt", *(f"adapt+{each}" for each in overlays))
     ]
 
 

@@ -134,6 +134,8 @@ def failures(results: Path, cell: Cell) -> list[str]:
     """
     paths = sorted((results / cell.name).glob("seed*.failed"))
     notes = _of_the_cell([_read_note(path) for path in paths], cell)
+    if not notes:
+        return []
     codes = set(map(code_of, read(results, cell)))
     if codes:
         codes.add(present_code(cell))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from adaptive_gcn import run_folder
+from adaptive_gcn.experiments import records
 
 # What the columns of a table mean, told below each table that has them.
 _COLUMNS = {
@@ -20,8 +21,8 @@ _COLUMNS = {
     "ours": "mean over seeds ± sample standard deviation over seeds",
     "runs": "n, the number of seeds",
     "Adapt - this": "difference of means: that of Adapt with the recipe and "
-    "data set of the row, in this table where it is in it, minus that of the "
-    "row; † where the runs of the two are of different code",
+    "data set of the row, in this table, minus that of the row; † where the "
+    "runs of the two are of different code",
     "Welch p": "of that difference, two-sided, unequal variances; it tells "
     "seeds apart, not data sets or splits",
     "epochs": "mean over seeds",
@@ -146,7 +147,7 @@ def _cell(name: str, run: dict[str, Any]) -> str:
 
 def _made_by(run: dict[str, Any]) -> list[str]:
     """Lines that tell the code of a record, its versions and machine."""
-    code = run["fingerprint"]["code"]
+    code = records.code_of(run)
     first = run.get("made_by", code)
     parts = {
         "code": code if first == code else f"{code}, first run by {first}",

@@ -73,7 +73,8 @@ def run(results: Path, is_wanted: Callable[[Cell], bool]) -> int:
     os.environ["KERAS_BACKEND"] = "tensorflow"
     wanted = {name: cell for name, cell in cells().items() if is_wanted(cell)}
     if grid.DENSE in wanted and not grid.dense_file().exists():
-        print(f"{grid.DENSE} is not studied: {grid.dense_file()} needed")
+        file = grid.dense_file()
+        print(f"{grid.DENSE} is not studied: {file} needed", flush=True)
         del wanted[grid.DENSE]
     return sum(
         not _study(path_of(results, name), name, cell.config())

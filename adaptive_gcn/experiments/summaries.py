@@ -85,7 +85,7 @@ def summarize(
         len(failed),
         "" if runs else _why_none(cell, failed),
         statistics.mean([run["epochs"] for run in runs] or [0]),
-        min([run["seconds_per_epoch"] for run in runs] or [0]),
+        min((run["seconds_per_epoch"] for run in runs), default=0),
         runs[0] if runs else {},
     )
 

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from adaptive_gcn.experiments.grid import GROUPS, Cell
+from adaptive_gcn.experiments.grid import GROUPS
 from adaptive_gcn.experiments.summaries import Summary, contrast, summarize
 
 _NAMES = {
@@ -81,20 +81,11 @@ def table(results: Path, group: str) -> Table:
         for each in summaries
         if each.cell.method == "adapt"
     }
-    for each in summaries:
-        key = (each.cell.dataset, each.cell.recipe)
-        if key not in adapt:
-            adapt[key] = summarize(results, _adapt(each.cell))
     rows = [
         row_of(each, adapt[each.cell.dataset, each.cell.recipe])
         for each in summaries
     ]
     return Table(TITLES[group], summaries, rows)
-
-
-def _adapt(cell: Cell) -> Cell:
-    """Adapt as Table 1 has it in the recipe of a cell."""
-    return dataclasses.replace(cell, method="adapt", words=())
 
 
 def row_of(summary: Summary, adapt: Summary) -> tuple[str, ...]:
