@@ -492,6 +492,34 @@ def test_draws_stand_beside_the_variance_of_their_number(tmp_path):
         assert ("ROC-AUC" in shows) == ("tolokers" in shows)
 
 
+def test_search_leaves_out_what_all_settings_of_a_recipe_share(tmp_path):
+    first, *_, last = grid.GROUPS["search_cora"]()
+    free = grid.GROUPS["search_free_cora"]()[0]
+    for cell, accuracies in ((first, (0.8, 0.9)), (last, (0.7,)), (free, [1])):
+        for seed, accuracy in enumerate(accuracies, grid.FIRST_SEARCH_SEED):
+            scores = {"val_accuracy": accuracy, "val_loss": 1 - accuracy}
+            put(tmp_path, cell, seed, **scores)
+    rates = [f"--learning_rate={rate}" for rate in ("1e-3", "3e-3")]
+    assert appendices.search(tmp_path).rows == [
+        (
+            *("Cora", "tuned", "Adapt"),
+            f"--normalization=sym {rates[0]} --dropout=0",
+            *("2", "0.8500", "0.1500"),
+        ),
+        (
+            *("Cora", "tuned", "Full"),
+            f"--normalization=row {rates[1]} --dropout=0.5",
+            *("1", "0.7000", "0.3000"),
+        ),
+        (
+            *("Cora", "free", "Adapt"),
+            " ".join(free.words),
+            "1",
+            *("1.0000", "0.0000"),
+        ),
+    ]
+
+
 def test_simulations_stand_beside_their_closed_form():
     study = {
         "graph": {"name": "cora"},
@@ -652,6 +680,15 @@ def test_markdown_and_latex_hold_the_same_cells():
     assert tables.latex([("-.1 †", "a-1")], ("x", "y")).splitlines()[6] == (
         r"$-$.1 $\dagger$ & a-1 \\"
     )
+
+
+def test_mark_of_other_code_is_told_below_the_tables_that_have_it():
+    told = "The runs of the two are of different code."
+    marked, plain = [("+.0000 †",)], [("+.0000",)]
+    assert tables.markdown(marked, ("x",)).endswith(f"|\n\n† {told}")
+    assert tables.latex(marked, ("x",)).endswith(f"\n$\\dagger$ {told}")
+    for render in (tables.markdown, tables.latex):
+        assert told not in render(plain, ("x",))
 
 
 # The page and the committed results.

@@ -36,12 +36,12 @@ _SIMULATION_TEXT = (
     "the one beside them is that with."
 )
 _SEARCH_TEXT = (
-    "Recipe tuned with other settings, means over seeds from 100 on, which "
-    "are not those of the tables; the test nodes were not scored. Settings "
-    "that all rows of a data set have are left out of the column: they are "
-    "below the table. The term that lambda adds shrinks the outputs of Adapt, "
-    "so losses compare within a method only. A setting that two searches "
-    "tried has two rows; where they differ, so does their code."
+    "The recipe with other settings, means over seeds from 100 on, which are "
+    "not those of the tables; the test nodes were not scored. Settings that "
+    "all rows of a data set and recipe have are left out of the column: they "
+    "are below the table. The term that lambda adds shrinks the outputs of "
+    "Adapt, so losses compare within a method only. A setting that two "
+    "searches tried has two rows; where they differ, so does their code."
 )
 
 
@@ -75,19 +75,23 @@ def search(results: Path) -> Section | None:
     runs = captions.runs_of(results, cells)
     if not runs:
         return None
-    header = ("data set", "method", "settings", "runs", "validation accuracy")
+    header = ("data set", "recipe", "method", "settings", "runs")
     return Section(
         "Search: settings tried on validation nodes",
         _SEARCH_TEXT,
-        (*header, "validation loss"),
+        (*header, "validation accuracy", "validation loss"),
         [_search_row(*each, _common(runs, each[0])) for each in runs.items()],
         settings=captions.first_runs(runs),
     )
 
 
 def _common(cells: Iterable[Cell], cell: Cell) -> set[str]:
-    """The words of all cells of a cell's data set."""
-    alike = [set(each.words) for each in cells if each.dataset == cell.dataset]
+    """The words of all cells of a cell's data set and recipe."""
+    alike = [
+        set(each.words)
+        for each in cells
+        if (each.dataset, each.recipe) == (cell.dataset, cell.recipe)
+    ]
     return set.intersection(*alike) if len(alike) > 1 else set()
 
 
@@ -100,6 +104,7 @@ def _search_row(
     )
     return (
         tables.name_of(cell.dataset),
+        cell.recipe,
         tables.name_of(cell.method),
         " ".join(word for word in cell.words if word not in common),
         str(len(runs)),

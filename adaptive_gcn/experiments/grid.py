@@ -186,11 +186,16 @@ def _with_draws(dataset: str, method: str, n: int) -> Cell:
     return Cell(dataset, "tuned", method, "draws", words)
 
 
-def _search(dataset: str, methods: Iterable[str], *choices: str) -> list[Cell]:
+def _search(
+    dataset: str,
+    methods: Iterable[str],
+    *choices: str,
+    recipe: str = "tuned",
+) -> list[Cell]:
     """Every combination of some choices, each of words joined by "|"."""
     settings = itertools.product(*(each.split("|") for each in choices))
     return [
-        Cell(dataset, "tuned", method, "search", tuple(words))
+        Cell(dataset, recipe, method, "search", tuple(words))
         for words in settings
         for method in methods
     ]
@@ -260,4 +265,41 @@ GROUPS: dict[str, Callable[[], list[Cell]]] = {
         ["adapt"],
         "--variance_weight=0.05|--variance_weight=0.15|--variance_weight=0.5",
     ),
+    # Sizes beside the paper's; Full draws nothing and has another choice.
+    "search_free_cora": lambda: [
+        *_search(
+            "cora",
+            ["adapt"],
+            "--batch_size=64|--batch_size=32",
+            "--samples_per_layer=128|--samples_per_layer=512",
+            "--dropout=0|--dropout=0.5",
+            recipe="free",
+        ),
+        *_search(
+            "cora",
+            ["full"],
+            "--batch_size=64|--batch_size=32",
+            "--learning_rate=1e-3|--learning_rate=3e-3",
+            "--dropout=0|--dropout=0.5",
+            recipe="free",
+        ),
+    ],
+    "search_free_citeseer": lambda: [
+        *_search(
+            "citeseer",
+            ["adapt"],
+            "--batch_size=256|--batch_size=64",
+            "--samples_per_layer=256|--samples_per_layer=1024",
+            "--learning_rate=1e-3|--learning_rate=3e-3",
+            recipe="free",
+        ),
+        *_search(
+            "citeseer",
+            ["full"],
+            "--batch_size=256|--batch_size=64",
+            "--identity_weight=0|--identity_weight=0.5",
+            "--learning_rate=1e-3|--learning_rate=3e-3",
+            recipe="free",
+        ),
+    ],
 }

@@ -42,6 +42,9 @@ HEADER = (
 )
 
 
+# Marks a difference between runs of different code.
+OTHER_CODE = "†"
+_NOTE = f"{OTHER_CODE} The runs of the two are of different code."
 _REASON = 60  # Characters of a reason; all of it is in the .failed file.
 
 
@@ -92,7 +95,7 @@ def row_of(summary: Summary, adapt: Summary) -> tuple[str, ...]:
     """A row: the cell, the paper's figure, ours, and Adapt's against it."""
     cell = summary.cell
     against = contrast(adapt, summary) if adapt.cell != cell else None
-    mark = "" if against is None or against.same_code else " †"
+    mark = "" if against is None or against.same_code else f" {OTHER_CODE}"
     runs = str(summary.n)
     if summary.n_failed:
         runs += f" ({summary.n_failed} failed)"
@@ -149,7 +152,8 @@ def markdown(
     """A Markdown table."""
     cells = [[each.replace("|", r"\|") for each in row] for row in rows]
     lines = [header, ["---"] * len(header), *cells]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return table + f"\n\n{_NOTE}" * _has_mark(rows)
 
 
 def latex(rows: Sequence[Sequence[str]], header: Sequence[str] = HEADER) -> str:
@@ -168,8 +172,13 @@ def latex(rows: Sequence[Sequence[str]], header: Sequence[str] = HEADER) -> str:
             *body,
             r"\hline",
             r"\end{longtable}}",
+            *[_escape(_NOTE)] * _has_mark(rows),
         ]
     )
+
+
+def _has_mark(rows: Sequence[Sequence[str]]) -> bool:
+    return any(cell.endswith(OTHER_CODE) for row in rows for cell in row)
 
 
 _ESCAPES = str.maketrans(
