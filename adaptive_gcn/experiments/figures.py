@@ -9,7 +9,7 @@ from typing import Any
 
 from adaptive_gcn.experiments import captions, plots, tables
 from adaptive_gcn.experiments.captions import Runs
-from adaptive_gcn.experiments.grid import DENSE, GROUPS, Cell
+from adaptive_gcn.experiments.grid import DENSE, GROUPS, NO_FILES, Cell
 from adaptive_gcn.experiments.report import Section
 from adaptive_gcn.experiments.summaries import Summary, summarize
 
@@ -38,7 +38,6 @@ _DRAWS_TEXT = (
     "replacement under the trained network; draws here are without, which "
     "leaves less. Seconds of one or two runs may hold the load of others."
 )
-_NOT_RUN = "Reddit: not run, raw files needed."
 # The proposal of each method in the variance study.
 _PROPOSAL = {"iid": "iid", "no_vr": "l2, g = 1", "adapt": "l2, trained g"}
 
@@ -56,7 +55,9 @@ def curves(results: Path) -> list[Section]:
         if runs:
             asked = {each.dataset for each in cells}
             missing = asked - {each.dataset for each in runs}
-            text = _CURVES_TEXT + f" {_NOT_RUN}" * ("reddit" in missing)
+            text = _CURVES_TEXT + f" Reddit is {NO_FILES}." * (
+                "reddit" in missing
+            )
             images = _curve_images(results / "figures", group, runs)
             sections.append(_section(title, text, runs, images))
     return sections

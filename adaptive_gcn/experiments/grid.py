@@ -39,6 +39,7 @@ _SIZES = {
 # A graph of mean degree 88, in a file that people share; not in the paper.
 DENSE = "tolokers"
 UNFETCHED = ("reddit", DENSE)  # Nothing fetches their files.
+NO_FILES = "not run: raw files needed"  # Said of those without files.
 FREE = ("cora", "citeseer")  # Have settings for sizes other than the paper's.
 
 # What runs are for, beside the tables, and the flags for it.

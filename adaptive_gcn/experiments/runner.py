@@ -20,7 +20,7 @@ from adaptive_gcn import run_folder
 from adaptive_gcn.config import Config
 from adaptive_gcn.datasets import download, reddit
 from adaptive_gcn.experiments import fingerprint, records
-from adaptive_gcn.experiments.grid import DATASETS, UNFETCHED, Cell
+from adaptive_gcn.experiments.grid import DATASETS, NO_FILES, UNFETCHED, Cell
 
 _RUNS_OF_A_PROCESS = 40
 
@@ -97,7 +97,7 @@ def with_files(jobs: list[Job]) -> list[Job]:
         except download.DataNotFoundError:
             if name not in UNFETCHED:
                 raise
-            print(f"{name} is not run: raw files needed", flush=True)
+            print(f"{name} is {NO_FILES}", flush=True)
             left_out.add(name)
     return [job for job in jobs if _data_of(job) not in left_out]
 

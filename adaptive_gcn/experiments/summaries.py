@@ -11,7 +11,7 @@ from typing import Any
 from scipy import stats
 
 from adaptive_gcn.experiments import paper, records
-from adaptive_gcn.experiments.grid import UNFETCHED, Cell
+from adaptive_gcn.experiments.grid import NO_FILES, UNFETCHED, Cell
 from adaptive_gcn.experiments.records import code_of
 
 
@@ -98,8 +98,7 @@ def first_runs(summaries: Iterable[Summary]) -> dict[str, dict[str, Any]]:
 def _why_none(cell: Cell, failed: Sequence[str]) -> str:
     if failed:
         return f"failed: {failed[0]}"
-    unfetched = cell.dataset in UNFETCHED
-    return "not run: raw files needed" if unfetched else "not run"
+    return NO_FILES if cell.dataset in UNFETCHED else "not run"
 
 
 @dataclasses.dataclass(frozen=True)
