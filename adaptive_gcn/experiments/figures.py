@@ -55,9 +55,9 @@ def curves(results: Path) -> list[Section]:
         if runs:
             asked = {each.dataset for each in cells}
             missing = asked - {each.dataset for each in runs}
-            text = _CURVES_TEXT + f" Reddit is {NO_FILES}." * (
-                "reddit" in missing
-            )
+            text = _CURVES_TEXT
+            if "reddit" in missing:
+                text += f" Reddit: {NO_FILES}."
             images = _curve_images(results / "figures", group, runs)
             sections.append(_section(title, text, runs, images))
     return sections

@@ -206,6 +206,19 @@ def _search(
     ]
 
 
+def _search_free(
+    dataset: str, batches: str, draws: str, of_full: str, last: str
+) -> list[Cell]:
+    """Sizes beside the paper's; Full, which draws nothing, has `of_full`."""
+    return [
+        cell
+        for method, choice in (("adapt", draws), ("full", of_full))
+        for cell in _search(
+            dataset, [method], batches, choice, last, recipe="free"
+        )
+    ]
+
+
 def _all_layers() -> list[Cell]:
     # The tuned recipe reduces the variance of all layers as it is.
     return [
@@ -270,41 +283,18 @@ GROUPS: dict[str, Callable[[], list[Cell]]] = {
         ["adapt"],
         "--variance_weight=0.05|--variance_weight=0.15|--variance_weight=0.5",
     ),
-    # Sizes beside the paper's; Full draws nothing and has another choice.
-    "search_free_cora": lambda: [
-        *_search(
-            "cora",
-            ["adapt"],
-            "--batch_size=64|--batch_size=32",
-            "--samples_per_layer=128|--samples_per_layer=512",
-            "--dropout=0|--dropout=0.5",
-            recipe="free",
-        ),
-        *_search(
-            "cora",
-            ["full"],
-            "--batch_size=64|--batch_size=32",
-            "--learning_rate=1e-3|--learning_rate=3e-3",
-            "--dropout=0|--dropout=0.5",
-            recipe="free",
-        ),
-    ],
-    "search_free_citeseer": lambda: [
-        *_search(
-            "citeseer",
-            ["adapt"],
-            "--batch_size=256|--batch_size=64",
-            "--samples_per_layer=256|--samples_per_layer=1024",
-            "--learning_rate=1e-3|--learning_rate=3e-3",
-            recipe="free",
-        ),
-        *_search(
-            "citeseer",
-            ["full"],
-            "--batch_size=256|--batch_size=64",
-            "--identity_weight=0|--identity_weight=0.5",
-            "--learning_rate=1e-3|--learning_rate=3e-3",
-            recipe="free",
-        ),
-    ],
+    "search_free_cora": lambda: _search_free(
+        "cora",
+        "--batch_size=64|--batch_size=32",
+        "--samples_per_layer=128|--samples_per_layer=512",
+        "--learning_rate=1e-3|--learning_rate=3e-3",
+        "--dropout=0|--dropout=0.5",
+    ),
+    "search_free_citeseer": lambda: _search_free(
+        "citeseer",
+        "--batch_size=256|--batch_size=64",
+        "--samples_per_layer=256|--samples_per_layer=1024",
+        "--identity_weight=0|--identity_weight=0.5",
+        "--learning_rate=1e-3|--learning_rate=3e-3",
+    ),
 }
