@@ -26,7 +26,8 @@ def sparse_matmul(
     Args:
         values: [nnz], the entries; may be differentiated.
         indices: [nnz, 2] int64, (row, column), row-major.
-        n_rows: Scalar int64.
+        n_rows: Scalar int64, 1 or more: on some processors the kernel ends
+            the process for a matrix without rows.
         dense: [n_columns, units]; may be differentiated.
 
     Returns:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from adaptive_gcn import config
+from adaptive_gcn import config, run_folder
 from adaptive_gcn.datasets import download
 from adaptive_gcn.experiments import (
     appendices,
@@ -272,6 +272,58 @@ def test_records_of_earlier_code_stay_where_a_run_gives_the_same_numbers(
     assert not records.is_current(tmp_path, CELL, stray)
 
 
+def test_records_of_another_processor_stay_by_what_the_code_gave_here(
+    tmp_path, monkeypatch, capsys
+):
+    """The other processor rounds, and the reference has what this one gives."""
+    results, reference = tmp_path / "results", tmp_path / "reference"
+    monkeypatch.setattr(runner._Worker, "train", fake_train)
+    cells = [
+        grid.Cell("cora", "official", method)
+        for method in ("full", "iid", "no_vr", "node_wise", "adapt")
+    ]
+    same, changed, unknown, far, of_other_code = cells
+    for cell in cells:
+        record = fake_train(None, cell.config(0))
+        there = record | {"test_accuracy": 0.49, "machine": {"processor": "x"}}
+        records.write(results, cell, 0, there)
+        here = record | {"machine": run_folder.machine()}
+        if cell is changed:
+            here["test_accuracy"] = 0.48
+        if cell is far:  # Made there too, and says so.
+            here["machine"] = there["machine"]
+        if cell is of_other_code:
+            here["fingerprint"] = here["fingerprint"] | {"code": "other"}
+        if cell is not unknown:
+            records.write(reference, cell, 0, here)
+    old = fingerprint.code()
+    monkeypatch.setattr(fingerprint, "code", lambda: "new")
+    assert confirm.confirm(cells, results, 2, reference) == 4
+    printed = capsys.readouterr().out
+    for cell in (changed, unknown, far, of_other_code):
+        assert f"{cell.name}: other numbers now" in printed
+        assert not records.is_current(results, cell, cell.config(0))
+    (kept,) = records.read(results, same)
+    assert records.is_current(results, same, same.config(0))
+    assert (kept["made_by"], kept["test_accuracy"]) == (old, 0.49)
+
+
+def test_a_record_of_this_processor_answers_for_those_of_others(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(runner._Worker, "train", fake_train)
+    first = fake_train(None, CELL.config(0))
+    there = {"test_accuracy": 0.49, "machine": None}
+    records.write(tmp_path, CELL, 0, first | there)
+    second = fake_train(None, CELL.config(2))
+    here = {"machine": run_folder.machine()}
+    records.write(tmp_path, CELL, 2, second | here)
+    monkeypatch.setattr(fingerprint, "code", lambda: "new")
+    assert confirm.confirm([CELL], tmp_path, 1) == 0
+    for seed in (0, 2):
+        assert records.is_current(tmp_path, CELL, CELL.config(seed))
+
+
 def test_what_is_left_is_told_by_the_runs_that_did_not_fail(tmp_path, capsys):
     jobs = [runner.Job(CELL, CELL.config(seed)) for seed in range(6)]
     progress = runner._Progress(jobs, tmp_path, 1)
@@ -385,6 +437,8 @@ def children_of(pid):
         (["variance", "--datasets=toloker"], "pubmed, tolokers, reddit"),
         (["report", "--datasets=cora"], "report writes what all records show"),
         (["table1", "--first_seed=90"], "Received: 90 to 109"),
+        (["table1", "--reference=results"], "expected --confirm with it"),
+        (["table1", "--confirm", "--reference=none"], "folder of records"),
         (["search_cora", "--first_seed=0"], "Received: --first_seed=0"),
         ([], "Received: none"),
     ],

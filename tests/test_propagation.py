@@ -103,10 +103,10 @@ def test_results_do_not_depend_on_the_blocks(monkeypatch, attention):
 
     expected = logits(10**6)
     for block_entries in (1, 5, 50):
-        np.testing.assert_allclose(logits(block_entries), expected, atol=1e-6)
+        np.testing.assert_allclose(logits(block_entries), expected, 1e-6, 1e-6)
     monkeypatch.setattr(propagation, "MOST_TERMS", 7)
     monkeypatch.setattr(features, "BLOCK_BYTES", 100)
-    np.testing.assert_allclose(logits(10**6), expected, atol=1e-6)
+    np.testing.assert_allclose(logits(10**6), expected, 1e-6, 1e-6)
 
 
 def test_no_product_exceeds_the_limit_of_terms(monkeypatch):

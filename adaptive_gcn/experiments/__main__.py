@@ -56,6 +56,13 @@ _CONFIRM = flags.DEFINE_bool(
     "one run of each and keep the records where its numbers are the same; "
     "not of figure3a and of the variance studies",
 )
+_REFERENCE = flags.DEFINE_string(
+    "reference",
+    "",
+    "with --confirm: folder of records that the earlier code made on this "
+    "processor (its --results_dir, with --seeds=1), for records of another "
+    "processor, whose last digits differ",
+)
 
 _EVERYTHING = [
     name for name in grid.GROUPS if name != "quick" and "search" not in name
@@ -92,6 +99,8 @@ def _check_flags(groups: list[str]) -> None:
     if not _CONFIRM.value:
         for group in groups:
             _check_seeds(group)
+    if _REFERENCE.value:
+        _check_reference(Path(_REFERENCE.value))
     for field in dataclasses.fields(Config):
         if field.name not in PLACES and flags.FLAGS[field.name].present:
             raise app.UsageError(
@@ -114,6 +123,15 @@ def _check_flags(groups: list[str]) -> None:
                 f"--{key}s={','.join(wanted)}: expected some of "
                 f"{', '.join(known)}. Received: {', '.join(unknown)}"
             )
+
+
+def _check_reference(folder: Path) -> None:
+    if not _CONFIRM.value:
+        raise app.UsageError("--reference: expected --confirm with it")
+    if not folder.is_dir():
+        raise app.UsageError(
+            f"--reference: expected a folder of records. Received: {folder}"
+        )
 
 
 def _filters() -> dict[str, list[str]]:
@@ -154,7 +172,10 @@ def _seeds(group: str) -> range:
 def _run(groups: list[str], results: Path) -> int:
     """Run the groups, those of like ways together, to tell what is left."""
     if _CONFIRM.value:
-        return confirm.confirm(_cells(*groups), results, _WORKERS.value)
+        reference = Path(_REFERENCE.value) if _REFERENCE.value else None
+        return confirm.confirm(
+            _cells(*groups), results, _WORKERS.value, reference
+        )
     ways: dict[tuple[range, int], list[str]] = {}
     for group in groups:  # What is timed runs by itself.
         n_workers = 1 if group == "figure3a" else _WORKERS.value

@@ -2,7 +2,9 @@
 
 Most changes to the code change no number. Where a run made again comes out as
 its record has it, to the last digit, the records of its cell count as those
-of the present code; each keeps the hash of the code that made it.
+of the present code; each keeps the hash of the code that made it. Processors
+round differently: for records of another one, the earlier code is run on this
+one too, and what it gives here is what the present code has to give.
 """
 
 from __future__ import annotations
@@ -32,17 +34,25 @@ _NUMBERS = (
 _CURVES = ("val_accuracy", "test_accuracy")
 
 
-def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
+def confirm(
+    cells: Sequence[Cell],
+    results: Path,
+    n_workers: int,
+    reference: Path | None = None,
+) -> int:
     """Make one run of every cell that has records of earlier code.
 
     Cells that measure time, or lack files that nothing fetches, are left alone.
     Records of several earlier codes do not answer for each other: those of the
-    code that made most of a cell's are confirmed.
+    code that made most of a cell's are confirmed, by one that this processor
+    made if there is one.
 
     Args:
         cells: Of which cells.
         results: Folder of the records, which get the present code's hash.
         n_workers: Runs at a time, each on a core of its own.
+        reference: Folder of records that the same earlier code made on this
+            processor; they answer for those of other processors.
 
     Returns:
         The number of cells that were not confirmed; these are named.
@@ -61,7 +71,8 @@ def confirm(cells: Sequence[Cell], results: Path, n_workers: int) -> int:
         for cell in (job.cell for job in jobs):
             found = outdated[cell]
             again = records.of_any_code(Path(folder), cell)
-            if again and _same(again[0], found[0]):
+            expected = [found[0], *_made_here(reference, cell, found[0])]
+            if again and any(_same(again[0], each) for each in expected):
                 _stamp(results, cell, found)
                 continue
             n_changed += 1
@@ -83,7 +94,28 @@ def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
     if not codes:
         return []
     ((most, _), *_) = codes.most_common()
-    return [record for record in found if records.code_of(record) == most]
+    found = [record for record in found if records.code_of(record) == most]
+    return sorted(found, key=_is_of_another_processor)
+
+
+def _is_of_another_processor(record: dict[str, Any]) -> bool:
+    there = (record.get("machine") or {}).get("processor")
+    return bool(there != run_folder.machine()["processor"])
+
+
+def _made_here(
+    reference: Path | None, cell: Cell, record: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """What the code and seed of a record gave on this processor, if known."""
+    if reference is None:
+        return []
+    return [
+        other
+        for other in records.of_any_code(reference, cell)
+        if other["seed"] == record["seed"]
+        and other["fingerprint"] == record["fingerprint"]
+        and not _is_of_another_processor(other)
+    ]
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:

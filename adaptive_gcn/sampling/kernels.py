@@ -261,7 +261,7 @@ def block_proposal(
 
 
 @kernel
-def after(running: float, weight: float) -> float:
+def next_sum(running: float, weight: float) -> float:
     """The running sum that follows, above the one before unless that is 0.
 
     A weight that rounding would lose counts as 2^-50 of the sum before it, so
@@ -282,7 +282,7 @@ def candidate_weights(
     """The neighbours of the parents and running sums of their weights.
 
     The column sums are float32: that halves the memory that is hit at random.
-    It rounds the weights, and `after` says what becomes of the least, but
+    It rounds the weights, and `next_sum` says what becomes of the least, but
     draws and q follow the same weights.
 
     Args:
@@ -329,7 +329,7 @@ def candidate_weights(
         u = candidates[j]
         total = np.float64(column_sum[u])
         weight = (np.sqrt(total) if squared else total) * importance[u]
-        running = after(running, weight)
+        running = next_sum(running, weight)
         cumulative[j + 1] = running
         column_sum[u] = 0.0
     return candidates[:n_candidates], cumulative
@@ -399,10 +399,10 @@ def draw_systematic(
 
 @kernel
 def running_sums(weights: Doubles) -> Doubles:
-    """Running sums of the weights from 0, see `after`, [len(weights) + 1]."""
+    """Running sums of the weights by `next_sum`, [len(weights) + 1], from 0."""
     cumulative = np.zeros(len(weights) + 1, np.float64)
     for j in range(len(weights)):
-        cumulative[j + 1] = after(cumulative[j], weights[j])
+        cumulative[j + 1] = next_sum(cumulative[j], weights[j])
     return cumulative
 
 
