@@ -283,6 +283,11 @@ GROUPS: dict[str, Callable[[], list[Cell]]] = {
         ["adapt"],
         "--variance_weight=0.05|--variance_weight=0.15|--variance_weight=0.5",
     ),
+    "search_pubmed_term": lambda: _search(
+        "pubmed",
+        ["adapt"],
+        "--network_term=mean_logit|--network_term=none",
+    ),
     "search_free_cora": lambda: _search_free(
         "cora",
         "--batch_size=64|--batch_size=32",
