@@ -257,7 +257,7 @@ def _sparse_product(
     indices: Any, values: Any, shape: tuple[int, int], dense: Any
 ) -> tf.Tensor:
     """Sparse times dense, within `MOST_TERMS` by blocks of columns."""
-    if not shape[0]:  # Some processors end the process: TensorFlow divides.
+    if not shape[0]:  # The kernel divides by it: the process may end.
         return tf.zeros((0, dense.shape[1]))
     matrix = tf.raw_ops.SparseTensorToCSRSparseMatrix(
         indices=indices, values=values, dense_shape=shape

@@ -202,6 +202,7 @@ def fake_train(_, settings):
         "test_accuracy": 0.5 + settings.seed / 100,
         "epochs": 1,
         "seconds_per_epoch": 1.0,
+        "machine": run_folder.machine(),
         "fingerprint": fingerprint.of_run(settings),
     }
 
@@ -300,12 +301,38 @@ def test_records_of_another_processor_stay_by_what_the_code_gave_here(
     monkeypatch.setattr(fingerprint, "code", lambda: "new")
     assert confirm.confirm(cells, results, 2, reference) == 4
     printed = capsys.readouterr().out
+    assert "5 cells have records of earlier code; for 2 it is" in printed
+    assert f"{changed.name}: other numbers now" in printed
+    for cell in (unknown, far, of_other_code):
+        said = f"{cell.name}: other numbers than on another processor"
+        assert f"{said}, by rounding or by the code; a run of code" in printed
     for cell in (changed, unknown, far, of_other_code):
-        assert f"{cell.name}: other numbers now" in printed
         assert not records.is_current(results, cell, cell.config(0))
     (kept,) = records.read(results, same)
     assert records.is_current(results, same, same.config(0))
     assert (kept["made_by"], kept["test_accuracy"]) == (old, 0.49)
+
+
+@pytest.mark.parametrize(
+    "processor, recorded, referred", [("x", 0.5, 0.49), (None, 0.49, 0.5)]
+)
+def test_one_record_says_what_the_present_code_has_to_give(
+    tmp_path, monkeypatch, processor, recorded, referred
+):
+    """That of this processor, if it is the cell's; or else the reference."""
+    monkeypatch.setattr(runner._Worker, "train", fake_train)
+    results, reference = tmp_path / "results", tmp_path / "reference"
+    here = run_folder.machine()
+    there = {"processor": processor or here["processor"]}
+    for folder, accuracy, machine in (
+        (results, recorded, there),
+        (reference, referred, here),
+    ):
+        record = fake_train(None, CELL.config(0))
+        record |= {"test_accuracy": accuracy, "machine": machine}
+        records.write(folder, CELL, 0, record)
+    monkeypatch.setattr(fingerprint, "code", lambda: "new")
+    assert confirm.confirm([CELL], results, 1, reference) == 1
 
 
 def test_a_record_of_this_processor_answers_for_those_of_others(
@@ -443,11 +470,17 @@ def children_of(pid):
         ([], "Received: none"),
     ],
 )
-def test_words_that_select_nothing_or_change_cells_are_refused(words, message):
+def test_words_that_select_nothing_or_change_cells_are_refused(
+    tmp_path, words, message
+):
     done = subprocess.run(
-        [sys.executable, "-m", "adaptive_gcn.experiments", *words],
+        [
+            *(sys.executable, "-m", "adaptive_gcn.experiments"),
+            *(f"--results_dir={tmp_path}", *words),
+        ],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert done.returncode == 1
     assert message in done.stdout + done.stderr

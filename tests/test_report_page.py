@@ -95,6 +95,7 @@ def look(text, folder, width, read="() => 0"):
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
+            "--disable-dev-shm-usage",
             "--enable-logging=stderr",
             "--window-size=1400,1000",
             f"--user-data-dir={folder / 'profile'}",

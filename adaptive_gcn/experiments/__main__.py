@@ -4,7 +4,8 @@ Groups: table1, table2, all_layers, supplement, free, best_validation,
 figure2, figure3a, figure3b, variance; all of these: all. A check of two
 minutes on a generated graph: quick. The searches for settings: search_cora,
 search_citeseer, search_pubmed, search_pubmed_lambda, search_pubmed_term,
-search_free_cora, search_free_citeseer. Only what is written from the records: report.
+search_free_cora, search_free_citeseer. Only what is written from the records:
+report.
 """
 
 from __future__ import annotations

@@ -40,8 +40,9 @@ _SEARCH_TEXT = (
     "not those of the tables; the test nodes were not scored. Settings that "
     "all rows of a data set and recipe have are left out of the column: they "
     "are below the table. The term that lambda adds shrinks the outputs of "
-    "Adapt, so losses compare within a method only. A setting that two "
-    "searches tried has two rows; where they differ, so does their code."
+    "Adapt, so losses compare within a method and term only. A setting that "
+    "two searches tried has two rows; where they differ, so do their seeds, "
+    "code or processor."
 )
 
 

@@ -52,35 +52,57 @@ def confirm(
         results: Folder of the records, which get the present code's hash.
         n_workers: Runs at a time, each on a core of its own.
         reference: Folder of records that the same earlier code made on this
-            processor; they answer for those of other processors.
+            processor, asked where the cell's are of another one. Processors
+            are told apart by the name that they give themselves.
 
     Returns:
         The number of cells that were not confirmed; these are named.
+
+    Raises:
+        RunFolderError: If a file is not the record of a run.
     """
     outdated = {cell: _outdated(results, cell) for cell in cells}
+    expected = {
+        cell: _expected(found[0], reference, cell)
+        for cell, found in outdated.items()
+        if found
+    }
+    n_here = sum(map(_is_of_this_processor, expected.values()))
+    print(
+        f"{len(expected)} cells have records of earlier code; for {n_here} it "
+        "is known what that gave on this processor",
+        flush=True,
+    )
     jobs = runner.with_files(
         [
-            runner.Job(cell, cell.config(found[0]["seed"]))
-            for cell, found in outdated.items()
-            if found
+            runner.Job(cell, cell.config(record["seed"]))
+            for cell, record in expected.items()
         ]
     )
     n_changed = 0
     with tempfile.TemporaryDirectory(prefix="adaptive-gcn-") as folder:
         runner.run_jobs(jobs, Path(folder), n_workers)
         for cell in (job.cell for job in jobs):
-            found = outdated[cell]
             again = records.of_any_code(Path(folder), cell)
-            expected = [found[0], *_made_here(reference, cell, found[0])]
-            if again and any(_same(again[0], each) for each in expected):
-                _stamp(results, cell, found)
+            if again and _numbers(again[0]) == _numbers(expected[cell]):
+                _stamp(results, cell, outdated[cell])
                 continue
             n_changed += 1
-            what = "other numbers now; to be run again"
-            if not again:
-                what = "the run failed; its records stay as they are"
-            print(f"{cell.name}: {what}")
+            why = _why_not(expected[cell], again)
+            print(f"{cell.name}: {why}")
     return n_changed
+
+
+def _why_not(expected: dict[str, Any], again: list[dict[str, Any]]) -> str:
+    if not again:
+        return "the run failed; its records stay as they are"
+    if _is_of_this_processor(expected):
+        return "other numbers now; to be run again"
+    return (
+        "other numbers than on another processor, by rounding or by the code; "
+        f"a run of code {records.code_of(expected)} with seed "
+        f"{expected['seed']} in --reference would tell"
+    )
 
 
 def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
@@ -95,31 +117,27 @@ def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
         return []
     ((most, _), *_) = codes.most_common()
     found = [record for record in found if records.code_of(record) == most]
-    return sorted(found, key=_is_of_another_processor)
+    return sorted(found, key=_is_of_this_processor, reverse=True)
 
 
-def _is_of_another_processor(record: dict[str, Any]) -> bool:
+def _is_of_this_processor(record: dict[str, Any]) -> bool:
     there = (record.get("machine") or {}).get("processor")
-    return bool(there != run_folder.machine()["processor"])
+    return bool(there == run_folder.machine()["processor"])
 
 
-def _made_here(
-    reference: Path | None, cell: Cell, record: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """What the code and seed of a record gave on this processor, if known."""
-    if reference is None:
-        return []
-    return [
+def _expected(
+    record: dict[str, Any], reference: Path | None, cell: Cell
+) -> dict[str, Any]:
+    """What the present code has to give, if it changes no number."""
+    if reference is None or _is_of_this_processor(record):
+        return record
+    made_here = [
         other
         for other in records.of_any_code(reference, cell)
-        if other["seed"] == record["seed"]
-        and other["fingerprint"] == record["fingerprint"]
-        and not _is_of_another_processor(other)
+        if other["fingerprint"] == record["fingerprint"]
+        and _is_of_this_processor(other)
     ]
-
-
-def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return _numbers(one) == _numbers(other)
+    return made_here[0] if made_here else record
 
 
 def _numbers(record: dict[str, Any]) -> list[Any]:
