@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,8 +89,7 @@ def confirm(
                 _stamp(results, cell, outdated[cell])
                 continue
             n_changed += 1
-            why = _why_not(expected[cell], again)
-            print(f"{cell.name}: {why}")
+            print(f"{cell.name}: {_why_not(expected[cell], again)}")
     return n_changed
 
 
@@ -106,7 +106,7 @@ def _why_not(expected: dict[str, Any], again: list[dict[str, Any]]) -> str:
 
 
 def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
-    """The records of a cell that one earlier code made."""
+    """Records of a cell by one earlier code, those of this processor first."""
     if cell.purpose == "times":
         return []
     found = records.of_any_code(results, cell)
@@ -122,7 +122,12 @@ def _outdated(results: Path, cell: Cell) -> list[dict[str, Any]]:
 
 def _is_of_this_processor(record: dict[str, Any]) -> bool:
     there = (record.get("machine") or {}).get("processor")
-    return bool(there == run_folder.machine()["processor"])
+    return bool(there == _processor_here())
+
+
+@functools.cache
+def _processor_here() -> str:
+    return str(run_folder.machine()["processor"])
 
 
 def _expected(
